@@ -93,7 +93,8 @@ impl Shape {
         }
         let (mut groups, mut bytes) = (0, 0);
         for group in look(&data)? {
-            groups += u64::from(!group?.is_empty());
+            group?;
+            groups += 1;
         }
         for entry in data.read_dir()? {
             let entry = entry?;

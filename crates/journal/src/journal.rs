@@ -166,7 +166,8 @@ pub trait Journal: Send + Sync + 'static {
     /// When the journal is closed or cannot be read.
     fn last(&self, entity: &EntityKey) -> impl Future<Output = Result<Seq, ReadError>> + Send + use<Self>;
 
-    /// Durable records of all entities after `after`, in order of their positions, at most `limit`.
+    /// Durable records of all entities after `after`, in order of their positions, at most `limit`. What was
+    /// [discarded](Self::forget) is left out.
     ///
     /// Fewer may be returned to bound memory; an empty result (with `limit` above zero) means that nothing durable
     /// follows yet.
@@ -175,7 +176,7 @@ pub trait Journal: Send + Sync + 'static {
     /// Dropping the future has no effect.
     ///
     /// # Errors
-    /// When the journal is closed, damaged, or cannot be read. No position is ever skipped.
+    /// When the journal is closed, damaged, or cannot be read. No position of a record that is there is ever skipped.
     fn feed(
         &self,
         after: Position,
@@ -235,9 +236,10 @@ pub trait Journal: Send + Sync + 'static {
 
     /// Lets the journal forget the entities of all classes of which `is_over` holds, so that they need no memory any more.
     ///
-    /// A forgotten entity has no records to [`read`](Self::read), and no further ones are taken. Its records stay in the
-    /// [`feed`](Self::feed) and come back when the journal is opened again. A class with appends under way is not forgotten
-    /// yet. A journal need not forget anything, which is the default.
+    /// A forgotten entity has no records to [`read`](Self::read), and no further ones are taken. Its records may be discarded from
+    /// then on, so that they take no space. As long as none of the class was, they stay in the [`feed`](Self::feed) and come back when
+    /// the journal is opened again. A class with appends under way is not forgotten yet. A journal need not forget anything, which is
+    /// the default.
     fn forget(&self, is_over: impl Fn(&str) -> bool) {
         let _ = is_over;
     }

@@ -38,4 +38,4 @@ pub use embedded::{
 };
 pub use journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, Refusal, SnapshotError};
 pub use memory::{Fault, Memory};
-pub use record::{EntityKey, EntityKeyError, Kind, NAME_BYTES_MAX, NewRecord, Position, Record, Seq, Snapshot};
+pub use record::{EntityKey, EntityKeyError, Group, Kind, NAME_BYTES_MAX, NewRecord, Position, Record, Seq, Snapshot};

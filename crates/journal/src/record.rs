@@ -6,6 +6,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::vec;
 
 use serde::{Deserialize, Serialize};
 
@@ -222,6 +223,74 @@ impl Position {
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// Records that became durable together: one batch or several, never a part of one.
+///
+/// It has consecutive positions. One without a record is that of a record that was discarded
+/// ([`Journal::forget`](crate::Journal::forget)): it is known that there was one, and nobody asks for it any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    first: Position,
+    last: Position,
+    records: Vec<Record>,
+}
+
+impl Group {
+    /// The records at the positions from `first` to `last`.
+    ///
+    /// # Panics
+    /// When the records do not have ascending positions from `first` to `last`.
+    pub fn new(first: Position, last: Position, records: Vec<Record>) -> Self {
+        let positions = records.iter().map(|record| record.position);
+        let is_within = positions.clone().all(|position| first <= position && position <= last);
+        assert!(first <= last && is_within && positions.is_sorted_by(|a, b| a < b), "the positions of a group ascend");
+        Self { first, last, records }
+    }
+
+    /// The records of a group of which none was discarded.
+    ///
+    /// # Panics
+    /// When there are none, or their positions do not ascend.
+    pub fn of(records: Vec<Record>) -> Self {
+        let (Some(first), Some(last)) = (records.first(), records.last()) else { panic!("a group has a record") };
+        Self::new(first.position, last.position, records)
+    }
+
+    /// The first position.
+    pub fn first(&self) -> Position {
+        self.first
+    }
+
+    /// The last position.
+    pub fn last(&self) -> Position {
+        self.last
+    }
+
+    /// The records, in order of their positions.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// The part behind `position`, if there is one.
+    #[must_use]
+    pub fn after(mut self, position: Position) -> Option<Self> {
+        if position >= self.last {
+            return None;
+        }
+        self.first = self.first.max(position.next());
+        self.records.retain(|record| record.position > position);
+        Some(self)
+    }
+}
+
+impl IntoIterator for Group {
+    type Item = Record;
+    type IntoIter = vec::IntoIter<Record>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.records.into_iter()
     }
 }
 

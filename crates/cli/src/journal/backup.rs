@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use enact_journal::{BackupReader, BackupWriter, Record};
+use enact_journal::{BackupReader, BackupWriter, Group};
 
 use super::groups::Groups;
 use super::tally::{Tally, Times};
@@ -33,6 +33,6 @@ pub(super) fn verify(file: &Path) -> Result<(), Failure> {
 }
 
 /// A backup keeps what its program cannot read: then only the time is not known.
-fn count(tally: &mut Tally, group: &[Record]) {
+fn count(tally: &mut Tally, group: &Group) {
     tally.add(group, Times::of(group).unwrap_or_default());
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, BufWriter, ErrorKind, Write};
 
 use enact_entities::{Action, Decision, Prepared, Record, Slot, Timestamp, TxId};
-use enact_journal::{EntityKey, Position, Record as Stored};
+use enact_journal::{EntityKey, Group, Position, Record as Stored};
 use enact_rebel::{Caller, EventCall, Name};
 use enact_server::to_json;
 use serde::Serialize;
@@ -63,8 +63,8 @@ struct Commit {
 }
 
 impl<W: Write> Export<W> {
-    fn group(&mut self, group: &[Stored]) -> Result<(), Failure> {
-        group.iter().filter(|record| record.kind != contract::KIND).try_for_each(|record| self.record(record))
+    fn group(&mut self, group: &Group) -> Result<(), Failure> {
+        group.records().iter().filter(|record| record.kind != contract::KIND).try_for_each(|record| self.record(record))
     }
 
     fn record(&mut self, record: &Stored) -> Result<(), Failure> {
@@ -144,7 +144,7 @@ mod tests {
             payload: record.encode(),
         });
         let mut export = Export { out: Vec::new(), promised: HashMap::new() };
-        export.group(&stored.collect::<Vec<_>>()).expect("readable");
+        export.group(&Group::of(stored.collect())).expect("readable");
         let text = String::from_utf8(export.out).expect("text");
         let lines = text.lines().map(|line| {
             let line: Json = serde_json::from_str(line).expect("JSON");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use enact_journal::{BackupReader, Record, look};
+use enact_journal::{BackupReader, Group, look};
 #[cfg(any(feature = "nats", feature = "postgres"))]
 use enact_journal::{Position, ReadError};
 
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 pub(super) struct Groups {
     /// The number that tells the log from others; zero if its journal has none.
     pub(super) log: u64,
-    groups: Box<dyn Iterator<Item = Result<Vec<Record>, Failure>>>,
+    groups: Box<dyn Iterator<Item = Result<Group, Failure>>>,
 }
 
 impl Groups {
@@ -47,11 +47,11 @@ impl Groups {
 
     /// Those of the pages that `next` gives after a position, up to one without groups.
     #[cfg(any(feature = "nats", feature = "postgres"))]
-    fn paged(place: String, next: impl Fn(Position) -> Result<Vec<Vec<Record>>, ReadError> + 'static) -> Self {
+    fn paged(place: String, next: impl Fn(Position) -> Result<Vec<Group>, ReadError> + 'static) -> Self {
         let mut last = Some(Position::START);
         let pages = std::iter::from_fn(move || match next(last?) {
             Ok(page) => {
-                last = Some(page.last()?.last()?.position);
+                last = Some(page.last()?.last());
                 Some(page.into_iter().map(Ok).collect::<Vec<_>>())
             }
             Err(source) => {
@@ -64,7 +64,7 @@ impl Groups {
 }
 
 impl Iterator for Groups {
-    type Item = Result<Vec<Record>, Failure>;
+    type Item = Result<Group, Failure>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.groups.next()

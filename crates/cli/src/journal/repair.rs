@@ -95,9 +95,9 @@ fn build(parts: &Parts<'_>, plan: &Plan, to: &Path) -> Result<(), Failure> {
     let mut log = LogBuilder::begin(to, Options::default().segment_bytes).map_err(failed)?;
     let mut last = Position::START;
     read(parts, |group| {
-        let is_kept = group[0].position <= plan.last;
+        let is_kept = group.first() <= plan.last;
         if is_kept {
-            last = group[group.len() - 1].position;
+            last = group.last();
             log.push(group).map_err(failed)?;
         }
         Ok(is_kept)

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use enact_entities::{Record, Timestamp};
-use enact_journal::Record as Stored;
+use enact_journal::{Group, Record as Stored};
 use enact_rebel::EventCall;
 
 use crate::contract;
@@ -21,9 +21,9 @@ impl Times {
     ///
     /// # Errors
     /// When a record is none that this version of the program knows.
-    pub(crate) fn of(group: &[Stored]) -> Result<Option<Self>, Failure> {
+    pub(crate) fn of(group: &Group) -> Result<Option<Self>, Failure> {
         let mut times = None;
-        for record in group.iter().filter(|record| record.kind != contract::KIND) {
+        for record in group.records().iter().filter(|record| record.kind != contract::KIND) {
             let at = decode(record)?.at();
             times = both(times, at.map(|at| Self { earliest: at, latest: at }));
         }
@@ -52,9 +52,9 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// Counts `group`, whose transactions have these times.
-    pub(crate) fn add(&mut self, group: &[Stored], times: Option<Times>) {
+    pub(crate) fn add(&mut self, group: &Group, times: Option<Times>) {
         self.groups += 1;
-        self.records += group.len();
+        self.records += group.records().len();
         self.times = both(self.times, times);
     }
 

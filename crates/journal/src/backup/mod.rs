@@ -2,30 +2,33 @@
 //!
 //! ```text
 //! backup := header, group*, footer
-//! group  := group header, record*
+//! group  := group header, (record | gap)*
 //! ```
 //! All numbers are little-endian, checksums are CRC32C, and bytes that are not listed are zero. A group is one of the log
-//! that is backed up: batches that became durable together. Its first record has the position after the last one of
-//! the group before, from 1 on, and the positions within it are consecutive.
+//! that is backed up: batches that became durable together. It begins at the position after the last one of the group before,
+//! from 1 on, and its records have consecutive positions. A gap stands for consecutive records that the log had discarded.
 //!
 //! | header | | group header | | record | | footer | |
 //! |---|---|---|---|---|---|---|---|
 //! | 0 | magic | 0 | magic | 0 | seq | 0 | magic |
 //! | 8 | version | 4 | checksum of the rest of the header | 8 | payload length | 8 | group count |
-//! | 12 | checksum of the rest of the header and what is before it | 8 | first position | 12 | key length | 16 | record count |
-//! | 16 | log id | 16 | length of the records | 14 | kind | 24 | last position |
-//! | | | 20 | record count | 16 | key, payload | 32 | SHA-256 of all bytes before it |
-//! | | | 24 | checksum of the records | | | | |
+//! | 12 | checksum of the rest of the header and what is before it | 8 | first position | 12 | key length | 16 | last position |
+//! | 16 | log id | 16 | length of the records and gaps | 14 | kind | 24 | last position |
+//! | | | 20 | how many positions | 16 | key, payload | 32 | SHA-256 of all bytes before it |
+//! | | | 24 | checksum of the records and gaps | | | | |
+//!
+//! A gap is a record without a key and a payload, with the number of positions instead of the seq.
 //!
 //! The header, a group header and the footer up to its hash have 32 bytes. The log id says which log was backed up, and is 0
 //! if the journal has none. A file that ends without a footer is not a backup: it was cut off.
 //!
-//! A version 1 reader refuses every other version. Nothing in the file says what a payload means.
+//! Version 1 has no gaps. A reader refuses versions that it does not know. Nothing in the file says what a payload means.
 
 mod reader;
 mod writer;
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 pub use reader::BackupReader;
@@ -34,7 +37,11 @@ pub use writer::BackupWriter;
 use crate::damage::Damage;
 use crate::record::Position;
 
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
+/// The first version with gaps.
+const GAPS_SINCE: u16 = 2;
+/// The versions that are read.
+const VERSIONS: RangeInclusive<u16> = 1..=VERSION;
 const MAGIC: [u8; 8] = *b"ENACTBAK";
 const GROUP_MAGIC: [u8; 4] = *b"BGRP";
 const FOOTER_MAGIC: [u8; 4] = *b"BEND";
@@ -52,7 +59,7 @@ pub struct BackupTotals {
     pub bytes: u64,
     /// Groups of records.
     pub group_count: u64,
-    /// The last position; also the number of records.
+    /// The last position; also the number of records, with those that were discarded.
     pub last: Position,
 }
 

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::{
-    BODY_BYTES_MAX, BackupError, BackupTotals, FOOTER_MAGIC, GROUP_MAGIC, HASH_LEN, HEADER_LEN, MAGIC,
-    RECORD_HEADER_LEN, VERSION, header_checksum,
+    BODY_BYTES_MAX, BackupError, BackupTotals, FOOTER_MAGIC, GAPS_SINCE, GROUP_MAGIC, HASH_LEN, HEADER_LEN, MAGIC,
+    RECORD_HEADER_LEN, VERSION, VERSIONS, header_checksum,
 };
 use crate::damage::{Damage, Flaw};
 use crate::journal::Limits;
 use crate::numbers::{counted_at, u16_at, u32_at, u64_at};
-use crate::record::{EntityKey, Kind, Position, Record, Seq};
+use crate::record::{EntityKey, Group, Kind, Position, Record, Seq};
 
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -31,6 +31,7 @@ pub struct BackupReader {
     file: BufReader<File>,
     hasher: Sha256,
     log: u64,
+    version: u16,
     /// What was read so far.
     totals: BackupTotals,
     seqs: HashMap<EntityKey, Seq>,
@@ -57,6 +58,7 @@ impl BackupReader {
             file: BufReader::with_capacity(BUFFER_BYTES, file),
             hasher: Sha256::new(),
             log: 0,
+            version: VERSION,
             totals: BackupTotals { bytes: 0, group_count: 0, last: Position::START },
             seqs: HashMap::new(),
             state: State::Reading,
@@ -64,12 +66,12 @@ impl BackupReader {
         let header = reader.read_hashed(HEADER_LEN)?;
         let flaw = if header[..8] != MAGIC {
             Some(Flaw::BackupHeader)
-        } else if u16_at(&header, 8) != VERSION {
+        } else if !VERSIONS.contains(&u16_at(&header, 8)) {
             Some(Flaw::Version { found: u16_at(&header, 8) })
         } else {
             (u32_at(&header, 12) != header_checksum(&header, 12)).then_some(Flaw::BackupHeader)
         };
-        reader.log = u64_at(&header, 16);
+        (reader.log, reader.version) = (u64_at(&header, 16), u16_at(&header, 8));
         match flaw {
             Some(flaw) => Err(reader.damage(0, flaw).into()),
             None => Ok(reader),
@@ -109,7 +111,7 @@ impl BackupReader {
         Ok(bytes)
     }
 
-    fn next_group(&mut self) -> Result<Option<Vec<Record>>, BackupError> {
+    fn next_group(&mut self) -> Result<Option<Group>, BackupError> {
         let start = self.totals.bytes;
         let header = self.read_hashed(HEADER_LEN)?;
         if header[..4] == FOOTER_MAGIC {
@@ -124,12 +126,14 @@ impl BackupReader {
         if u32_at(&header, 24) != crc32c::crc32c(&body) {
             return Err(self.damage(start + HEADER_LEN as u64, Flaw::Record).into());
         }
+        let first = self.totals.last.next();
         let records = self.decode(start, u64_at(&header, 8), &body)?;
-        if records.is_empty() || records.len() != u32_at(&header, 20) as usize {
+        let last = self.totals.last;
+        if last < first || last.0 - first.0 + 1 != u64::from(u32_at(&header, 20)) {
             return Err(self.damage(start, Flaw::GroupHeader).into());
         }
         self.totals.group_count += 1;
-        Ok(Some(records))
+        Ok(Some(Group::new(first, last, records)))
     }
 
     /// The records of the group at `start`, of which the first has position `first`.
@@ -142,7 +146,17 @@ impl BackupReader {
         let mut rest = body;
         while !rest.is_empty() {
             let at = start + (HEADER_LEN + body.len() - rest.len()) as u64;
-            let (stored, after) = Stored::decode(rest).ok_or_else(|| self.damage(at, Flaw::Malformed))?;
+            let malformed = || self.damage(at, Flaw::Malformed);
+            if self.version >= GAPS_SINCE
+                && let Some((count, after)) = gap(rest)
+            {
+                let last = position.0.checked_add(count - 1).filter(|last| *last < u64::MAX).ok_or_else(malformed)?;
+                self.totals.last = Position(last);
+                position = self.totals.last.next();
+                rest = after;
+                continue;
+            }
+            let (stored, after) = Stored::decode(rest).ok_or_else(malformed)?;
             let Stored { entity, seq, kind, payload } = stored;
             let last = self.seqs.entry(entity.clone()).or_default();
             let expected = last.next();
@@ -175,7 +189,7 @@ impl BackupReader {
 }
 
 impl Iterator for BackupReader {
-    type Item = Result<Vec<Record>, BackupError>;
+    type Item = Result<Group, BackupError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.state != State::Reading {
@@ -189,6 +203,13 @@ impl Iterator for BackupReader {
         }
         group
     }
+}
+
+/// How many positions the gap at the start of `bytes` has, if there is one, and what follows it.
+fn gap(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (header, rest) = bytes.split_at_checked(RECORD_HEADER_LEN)?;
+    let count = counted_at(header, 0).ok().filter(|count| *count > 0)?;
+    header[8..].iter().all(|byte| *byte == 0).then_some((count, rest))
 }
 
 /// A record as it stands in a backup.

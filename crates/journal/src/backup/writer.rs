@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::{
-    BODY_BYTES_MAX, BackupError, BackupTotals, FOOTER_MAGIC, GROUP_MAGIC, HASH_LEN, HEADER_LEN, MAGIC, VERSION,
-    header_checksum,
+    BODY_BYTES_MAX, BackupError, BackupTotals, FOOTER_MAGIC, GROUP_MAGIC, HASH_LEN, HEADER_LEN, MAGIC,
+    RECORD_HEADER_LEN, VERSION, header_checksum,
 };
 use crate::disk::sync_parent;
-use crate::record::{Position, Record};
+use crate::record::{Group, Position};
 
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -21,18 +21,19 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// Dropping it removes what was written; a process that is killed leaves the unfinished file behind.
 ///
 /// ```
-/// use enact_journal::{BackupReader, BackupWriter, EntityKey, Kind, Position, Record, Seq};
+/// use enact_journal::{BackupReader, BackupWriter, EntityKey, Group, Kind, Position, Record, Seq};
 ///
 /// # let place = tempfile::tempdir()?;
 /// let path = place.path().join("bank.backup");
 /// let entity = EntityKey::new("Account", "NL01")?;
 /// let record = Record { entity, seq: Seq(1), position: Position(1), kind: Kind(1), payload: b"open".to_vec() };
+/// let group = Group::new(Position(1), Position(1), vec![record]);
 /// let mut backup = BackupWriter::create(&path, 7)?;
-/// backup.push(&[record.clone()])?;
+/// backup.push(&group)?;
 /// assert_eq!(backup.finish()?.last, Position(1));
 ///
 /// let mut backup = BackupReader::open(&path)?;
-/// assert_eq!(backup.next().expect("a group")?, [record]);
+/// assert_eq!(backup.next().expect("a group")?, group);
 /// assert!(backup.next().is_none() && backup.totals().is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -96,20 +97,23 @@ impl BackupWriter {
         Ok(backup)
     }
 
-    /// Writes the next group of the log; one without records is passed over.
+    /// Writes the next group of the log.
     ///
     /// # Errors
     /// When the group has more than 1 GiB, or as the operating system reports.
     ///
     /// # Panics
     /// When the group does not begin at the position after the last one.
-    pub fn push(&mut self, group: &[Record]) -> Result<(), BackupError> {
-        let Some(first) = group.first() else { return Ok(()) };
-        assert_eq!(first.position, self.totals.last.next(), "the groups of a backup follow each other");
+    pub fn push(&mut self, group: &Group) -> Result<(), BackupError> {
+        let (first, last) = (group.first(), group.last());
+        assert_eq!(first, self.totals.last.next(), "the groups of a backup follow each other");
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         buffer.resize(HEADER_LEN, 0);
-        for record in group {
+        let mut next = first;
+        for record in group.records() {
+            put_gap(&mut buffer, next, record.position);
+            next = record.position.next();
             let (key, payload) = (record.entity.as_str().as_bytes(), &record.payload);
             buffer.extend(record.seq.0.to_le_bytes());
             buffer.extend((payload.len() as u32).to_le_bytes());
@@ -118,21 +122,23 @@ impl BackupWriter {
             buffer.extend(key);
             buffer.extend(payload);
         }
+        put_gap(&mut buffer, next, last.next());
         let (header, body) = buffer.split_at_mut(HEADER_LEN);
         if body.len() > BODY_BYTES_MAX {
-            return Err(BackupError::TooLong { first: first.position, bytes: body.len() });
+            return Err(BackupError::TooLong { first, bytes: body.len() });
         }
+        let count = last.0 - first.0 + 1;
         header[..4].copy_from_slice(&GROUP_MAGIC);
-        header[8..16].copy_from_slice(&first.position.0.to_le_bytes());
+        header[8..16].copy_from_slice(&first.0.to_le_bytes());
         header[16..20].copy_from_slice(&(body.len() as u32).to_le_bytes());
-        header[20..24].copy_from_slice(&(group.len() as u32).to_le_bytes());
+        header[20..24].copy_from_slice(&(count as u32).to_le_bytes());
         header[24..28].copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
         let sum = header_checksum(header, 4);
         header[4..8].copy_from_slice(&sum.to_le_bytes());
         self.write(&buffer)?;
         self.buffer = buffer;
         self.totals.group_count += 1;
-        self.totals.last = Position(first.position.0 + group.len() as u64 - 1);
+        self.totals.last = last;
         Ok(())
     }
 
@@ -170,5 +176,13 @@ impl BackupWriter {
         self.hasher.update(bytes);
         self.totals.bytes += bytes.len() as u64;
         self.file.write_all(bytes).map_err(BackupError::io(&self.unfinished.0))
+    }
+}
+
+/// Puts what stands for the positions from `from` on before `to`, which have no records.
+fn put_gap(buffer: &mut Vec<u8>, from: Position, to: Position) {
+    if from < to {
+        buffer.extend((to.0 - from.0).to_le_bytes());
+        buffer.extend([0; RECORD_HEADER_LEN - 8]);
     }
 }

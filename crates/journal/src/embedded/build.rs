@@ -21,7 +21,7 @@ use super::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, OpenError};
 use crate::damage::Flaw;
 use crate::disk::{DirectoryError, Disk, DiskLock, LOCK, LockError, OsDisk, sync_parent};
 use crate::journal::Limits;
-use crate::record::{EntityKey, NewRecord, Position, Record, Seq};
+use crate::record::{EntityKey, Group, NewRecord, Position, Record, Seq};
 
 /// An empty file in a directory that is being built.
 const UNDER_WAY: &str = "under-way";
@@ -88,7 +88,7 @@ impl BuildError {
 /// Takes memory for one group and an entry for each entity.
 ///
 /// ```
-/// use enact_journal::{Embedded, EntityKey, Journal, Kind, LogBuilder, Options, Position, Record, Seq};
+/// use enact_journal::{Embedded, EntityKey, Group, Journal, Kind, LogBuilder, Options, Position, Record, Seq};
 /// # fn block_on<F: Future>(future: F) -> F::Output { enact_journal_kit::contract::block_on(future) }
 ///
 /// # let place = tempfile::tempdir()?;
@@ -96,7 +96,7 @@ impl BuildError {
 /// let entity = EntityKey::new("Account", "NL01")?;
 /// let record = Record { entity, seq: Seq(1), position: Position(1), kind: Kind(1), payload: b"open".to_vec() };
 /// let mut log = LogBuilder::begin(&path, Options::default().segment_bytes)?;
-/// log.push(vec![record.clone()])?;
+/// log.push(Group::new(Position(1), Position(1), vec![record.clone()]))?;
 /// log.finish()?;
 ///
 /// let journal = Embedded::open(&path, Options::default())?;
@@ -110,6 +110,26 @@ pub struct LogBuilder {
     tips: HashMap<EntityKey, Tip>,
     next: Position,
     lock: DiskLock,
+}
+
+/// What a group is written of.
+enum Part {
+    Record(NewRecord, Previous),
+    Gap(u32),
+}
+
+impl Part {
+    /// What stands for the positions from `from` on before `to`, which have no records.
+    fn gap(from: Position, to: Position) -> Option<Self> {
+        (from < to).then(|| Self::Gap((to.0 - from.0) as u32))
+    }
+
+    fn outgoing(&self) -> Outgoing<'_> {
+        match self {
+            Self::Record(record, previous) => Outgoing::Record(record, *previous),
+            Self::Gap(count) => Outgoing::Gap(*count),
+        }
+    }
 }
 
 /// A directory that is removed when it is dropped, unless it has another name by then.
@@ -152,26 +172,25 @@ impl LogBuilder {
         Ok(Self { path: directory.into(), unfinished, tail, tips: HashMap::new(), next: Position(1), lock })
     }
 
-    /// Writes the next group; one without records is passed over.
+    /// Writes the next group. Where it has no records, the log has none, too.
     ///
     /// # Errors
     /// When a record is not the next of its entity or does not have the next position, or as the operating system
     /// reports. The builder takes no further group then.
-    pub fn push(&mut self, group: Vec<Record>) -> Result<(), BuildError> {
-        if group.is_empty() {
-            return Ok(());
+    pub fn push(&mut self, group: Group) -> Result<(), BuildError> {
+        let (first, last) = (group.first(), group.last());
+        if first != self.next {
+            let flaw = Flaw::Order { expected: self.next, found: first };
+            return Err(BuildError::Record { position: first, flaw });
         }
-        let mut records = Vec::with_capacity(group.len());
-        let mut previous = Vec::with_capacity(group.len());
+        let mut parts = Vec::with_capacity(group.records().len());
         let mut in_group: HashMap<EntityKey, (u32, Seq)> = HashMap::new();
-        for (record, index) in group.into_iter().zip(0..) {
+        for record in group {
             let Record { entity, seq, position, kind, payload } = record;
             let wrong = |flaw| Err(BuildError::Record { position, flaw });
-            if position != self.next {
-                return wrong(Flaw::Order { expected: self.next, found: position });
-            }
+            parts.extend(Part::gap(self.next, position));
             let tip = self.tips.get(&entity).copied().unwrap_or_default();
-            let (before, expected) = match in_group.insert(entity.clone(), (index, seq)) {
+            let (before, expected) = match in_group.insert(entity.clone(), (parts.len() as u32, seq)) {
                 Some((index, seq)) => (Previous::InGroup(index), seq),
                 None => (Previous::At(tip.address), tip.seq),
             };
@@ -182,19 +201,21 @@ impl LogBuilder {
             if record.bytes() > Limits::LOCAL.record_bytes {
                 return wrong(Flaw::Malformed);
             }
-            records.push(record);
-            previous.push(before);
+            parts.push(Part::Record(record, before));
             self.next = position.next();
         }
-        let outgoing = records.iter().zip(previous).map(|(record, previous)| Outgoing { record, previous });
-        let outgoing: Vec<Outgoing<'_>> = outgoing.collect();
+        parts.extend(Part::gap(self.next, last.next()));
+        self.next = last.next();
+        let outgoing: Vec<Outgoing<'_>> = parts.iter().map(Part::outgoing).collect();
         let written = self.tail.append_unsynced(&outgoing).map_err(|failure| match failure {
             WriteFailure::Full(error) | WriteFailure::Before(error) | WriteFailure::InDoubt(error) => {
                 BuildError::io(&self.unfinished.0)(error)
             }
         })?;
-        for (record, address) in records.into_iter().zip(written.addresses) {
-            self.tips.insert(record.entity, Tip { seq: record.expected.next(), address });
+        for (part, address) in parts.into_iter().zip(written.addresses) {
+            if let Part::Record(record, _) = part {
+                self.tips.insert(record.entity, Tip { seq: record.expected.next(), address });
+            }
         }
         Ok(())
     }

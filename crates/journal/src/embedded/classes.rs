@@ -29,13 +29,17 @@ impl<'a, T> Classes<'a, T> {
         Self { ids: HashMap::new(), kept: Vec::new(), is_over: Box::new(is_over) }
     }
 
-    /// Whether the class of this name is forgotten from the beginning.
+    /// Whether the class of this name is forgotten, or will be when it appears.
     pub(super) fn is_over(&self, name: &str) -> bool {
-        (self.is_over)(name)
+        self.ids.get(name).map_or_else(|| (self.is_over)(name), |class| self.kept[class.0 as usize].is_none())
     }
 
-    /// Notes that there have been entities of the class, which is forgotten.
-    pub(super) fn forget_before(&mut self, name: &str) {
+    /// Forgets the class of this name, whether there have been entities of it or not.
+    pub(super) fn forget_named(&mut self, name: &str) {
+        if let Some(class) = self.ids.get(name) {
+            self.kept[class.0 as usize] = None;
+            return;
+        }
         let class = ClassId(u32::try_from(self.kept.len()).expect("fewer classes than fit into memory"));
         self.kept.push(None);
         self.ids.insert(name.into(), class);

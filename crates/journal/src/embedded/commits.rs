@@ -90,7 +90,7 @@ pub(super) struct Group {
 impl Group {
     pub(super) fn outgoing(&self) -> Vec<Outgoing<'_>> {
         let records = self.batches.iter().flat_map(|batch| &batch.records);
-        records.zip(&self.previous).map(|(record, previous)| Outgoing { record, previous: *previous }).collect()
+        records.zip(&self.previous).map(|(record, previous)| Outgoing::Record(record, *previous)).collect()
     }
 }
 
@@ -287,11 +287,11 @@ impl Commits {
         self.state.lock().tip(entity)
     }
 
-    /// Forgets the classes of which `is_over` holds, but for those that have records under way.
-    pub(super) fn forget(&self, is_over: impl Fn(&str) -> bool) {
+    /// Forgets the classes of which `is_over` holds, but for those that have records under way; whether there are some.
+    pub(super) fn forget(&self, is_over: impl Fn(&str) -> bool) -> bool {
         let forgotten = self.state.lock().heads.forget(is_over);
         // Long lists take their time to be freed, which is not spent under the lock.
-        drop(forgotten);
+        !forgotten.is_empty()
     }
 
     /// The classes that are forgotten, in order.

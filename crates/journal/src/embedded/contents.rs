@@ -33,6 +33,11 @@ impl Contents {
         }
     }
 
+    /// So many records were discarded.
+    pub(super) fn skip(&mut self, count: u32) {
+        self.count += u64::from(count);
+    }
+
     pub(super) fn add(&mut self, entity: &EntityKey, seq: Seq, offset: u32) {
         self.count += 1;
         if let Some(share) = self.entities.get_mut(entity) {

@@ -2,12 +2,15 @@
 //!
 //! ```text
 //! segment := header group* [footer trailer]
-//! group   := group header, record*, zeros up to a multiple of 8
+//! group   := group header, (record | gap)*, zeros up to a multiple of 8
 //! ```
 //! All numbers are little-endian. A *group* is what one sync made durable: one or more batches, or nothing (earlier
 //! versions marked a clean close so). The checksum (CRC32C) of a group header or record covers the log's id and the
 //! address at which it stands, besides its own bytes: bytes of another log, of another place, or of a payload that
 //! imitates a header are not valid here.
+//!
+//! A *gap* stands for consecutive records that were [discarded](super::compaction). Their positions stay theirs, and where their
+//! bytes were there may be nothing any more. A record is never as long as its second field says.
 //!
 //! | header | | group header | | record | | footer | |
 //! |---|---|---|---|---|---|---|---|
@@ -19,6 +22,14 @@
 //! | 32 | hash of the previous segment | 32 | body length | 32 | key length | 32 | record count |
 //! | 64 | 0 | 36 | record count | 34 | kind, 0 | 40 | hash of the segment |
 //! | 68 | checksum | | | 36 | key, payload | 72 | entity count, mark count, then those |
+//!
+//! | gap | |
+//! |---|---|
+//! | 0 | checksum |
+//! | 4 | 2^32 - 1 |
+//! | 8 | first position |
+//! | 16 | length of the records, of which this is the start |
+//! | 20 | record count |
 
 use crate::damage::Flaw;
 use crate::journal::Limits;
@@ -29,10 +40,15 @@ pub(super) const VERSION: u16 = 1;
 pub(super) const HEADER_LEN: u32 = 72;
 pub(super) const GROUP_HEADER_LEN: usize = 40;
 pub(super) const RECORD_HEADER_LEN: usize = 36;
+pub(super) const GAP_LEN: usize = 24;
 pub(super) const TRAILER_LEN: usize = 16;
 pub(super) const FOOTER_HEADER_LEN: usize = 80;
+/// The length of a [`Mark`].
+pub(super) const MARK_LEN: usize = 12;
 /// The length of a [`Share`].
 pub(super) const SHARE_LEN: usize = 20;
+/// Stands in a gap where a record has the length of its payload.
+const GAP: u32 = u32::MAX;
 const KEY_BYTES_MAX: usize = 2 * NAME_BYTES_MAX + 1;
 const ALIGN: usize = 8;
 
@@ -188,11 +204,31 @@ pub(super) fn find_group(bytes: &[u8], log: LogId, segment: u32, from: usize) ->
         .find(|&at| GroupHeader::decode(&bytes[at..], log, Address::new(segment, at as u32)).is_ok())
 }
 
-/// A record that is to be written, and the entity's record before it.
+/// What is to be written into a group.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Outgoing<'a> {
-    pub(super) record: &'a NewRecord,
-    pub(super) previous: Previous,
+pub(super) enum Outgoing<'a> {
+    /// A record, and the entity's record before it.
+    Record(&'a NewRecord, Previous),
+    /// As many records as were discarded in the log that this one is built from.
+    Gap(u32),
+}
+
+impl Outgoing<'_> {
+    /// How many bytes it takes.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Record(record, _) => RECORD_HEADER_LEN + record.bytes(),
+            Self::Gap(_) => GAP_LEN,
+        }
+    }
+
+    /// How many positions it takes.
+    pub(super) fn count(&self) -> u32 {
+        match self {
+            Self::Record(..) => 1,
+            Self::Gap(count) => *count,
+        }
+    }
 }
 
 /// Where the record before another one of the same entity stands.
@@ -203,29 +239,35 @@ pub(super) enum Previous {
     InGroup(u32),
 }
 
-/// Encodes `records` as the group at `address` into `out`; the address of each record.
+/// Encodes `parts` as the group at `address` into `out`; the address of each part.
 pub(super) fn encode_group(
     out: &mut Vec<u8>,
     log: LogId,
     address: Address,
     first: Position,
-    records: &[Outgoing<'_>],
+    parts: &[Outgoing<'_>],
 ) -> Vec<Address> {
     out.clear();
     out.resize(GROUP_HEADER_LEN, 0);
-    let mut addresses: Vec<Address> = Vec::with_capacity(records.len());
-    let mut position = first;
-    for Outgoing { record, previous } in records {
+    let mut addresses: Vec<Address> = Vec::with_capacity(parts.len());
+    let (mut position, mut count) = (first, 0);
+    for part in parts {
         let at = address.plus(out.len());
-        let previous = match *previous {
-            Previous::At(address) => address,
-            Previous::InGroup(index) => addresses[index as usize],
-        };
-        encode_record(out, log, at, position, previous, record);
+        match *part {
+            Outgoing::Record(record, Previous::At(previous)) => encode_record(out, log, at, position, previous, record),
+            Outgoing::Record(record, Previous::InGroup(index)) => {
+                encode_record(out, log, at, position, addresses[index as usize], record);
+            }
+            Outgoing::Gap(count) => {
+                let gap = Gap { first: position, len: GAP_LEN as u32, count };
+                out.extend(gap.encode(log, at));
+            }
+        }
         addresses.push(at);
-        position = position.next();
+        position.0 += u64::from(part.count());
+        count += part.count();
     }
-    let header = GroupHeader { first, body_len: (out.len() - GROUP_HEADER_LEN) as u32, count: records.len() as u32 };
+    let header = GroupHeader { first, body_len: (out.len() - GROUP_HEADER_LEN) as u32, count };
     out.resize(header.len(), 0);
     header.write(out, log, address);
     addresses
@@ -252,11 +294,6 @@ fn encode_record(
     out.extend(&record.payload);
     let sum = checksum(log, at, &out[start + 4..]);
     out[start..start + 4].copy_from_slice(&sum.to_le_bytes());
-}
-
-/// The length of a record with this key and payload, header included.
-pub(super) fn record_len(record: &NewRecord) -> usize {
-    RECORD_HEADER_LEN + record.bytes()
 }
 
 /// A record as it stands on disk, its checksum verified.
@@ -308,6 +345,90 @@ impl<'a> Stored<'a> {
     }
 }
 
+/// Stands for records that were discarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gap {
+    /// The position of the first of them.
+    pub(super) first: Position,
+    /// From the start of the first to the end of the last.
+    pub(super) len: u32,
+    pub(super) count: u32,
+}
+
+impl Gap {
+    /// Encodes the gap at `address`.
+    pub(super) fn encode(self, log: LogId, address: Address) -> [u8; GAP_LEN] {
+        let mut out = [0; GAP_LEN];
+        out[4..8].copy_from_slice(&GAP.to_le_bytes());
+        out[8..16].copy_from_slice(&self.first.0.to_le_bytes());
+        out[16..20].copy_from_slice(&self.len.to_le_bytes());
+        out[20..24].copy_from_slice(&self.count.to_le_bytes());
+        let sum = checksum(log, address, &out[4..]);
+        out[..4].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8], log: LogId, address: Address) -> Result<Self, Flaw> {
+        let bytes = bytes.get(..GAP_LEN).ok_or(Flaw::Record)?;
+        if u32_at(bytes, 0) != checksum(log, address, &bytes[4..]) {
+            return Err(Flaw::Record);
+        }
+        let gap = Self { first: Position(counted_at(bytes, 8)?), len: u32_at(bytes, 16), count: u32_at(bytes, 20) };
+        if gap.count > 0 && gap.len >= GAP_LEN as u32 { Ok(gap) } else { Err(Flaw::Malformed) }
+    }
+}
+
+/// A part of a group as it stands on disk, its checksum verified.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Frame<'a> {
+    Record(Stored<'a>),
+    Gap(Gap),
+}
+
+impl<'a> Frame<'a> {
+    /// How many of the bytes that a frame starts with say how long it is.
+    pub(super) const HEAD_LEN: usize = 8;
+
+    /// How many bytes [`decode`](Self::decode) needs of the frame that `bytes` starts with; not yet verified, but not above what can be.
+    pub(super) fn needed_len(bytes: &[u8]) -> Result<usize, Flaw> {
+        let is_gap = bytes.len() >= Self::HEAD_LEN && u32_at(bytes, 4) == GAP;
+        if is_gap { Ok(GAP_LEN) } else { stored_len(bytes) }
+    }
+
+    /// Decodes the frame at `address` from the start of `bytes`.
+    pub(super) fn decode(bytes: &'a [u8], log: LogId, address: Address) -> Result<Self, Flaw> {
+        if bytes.len() >= Self::HEAD_LEN && u32_at(bytes, 4) == GAP {
+            Gap::decode(bytes, log, address).map(Self::Gap)
+        } else {
+            Stored::decode(bytes, log, address).map(Self::Record)
+        }
+    }
+
+    /// The position of its first record.
+    pub(super) fn first(&self) -> Position {
+        match self {
+            Self::Record(stored) => stored.position,
+            Self::Gap(gap) => gap.first,
+        }
+    }
+
+    /// How many positions it takes.
+    pub(super) fn count(&self) -> u32 {
+        match self {
+            Self::Record(_) => 1,
+            Self::Gap(gap) => gap.count,
+        }
+    }
+
+    /// Its length, up to the next one.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Record(stored) => stored.len,
+            Self::Gap(gap) => gap.len as usize,
+        }
+    }
+}
+
 /// Where a group stands that holds a position; a feed starts reading at one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
@@ -324,6 +445,16 @@ pub(super) struct Share {
 }
 
 impl Share {
+    /// Encodes it as that of `entity` to the end of `out`.
+    pub(super) fn encode(&self, entity: &EntityKey, out: &mut Vec<u8>) {
+        let key = entity.as_str();
+        out.extend((key.len() as u16).to_le_bytes());
+        out.extend(key.as_bytes());
+        out.extend(self.count.to_le_bytes());
+        out.extend(self.last.0.to_le_bytes());
+        out.extend(self.offset.to_le_bytes());
+    }
+
     /// Decodes the share that `bytes` are.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let (count, last) = (counted_at(bytes, 0).ok()?, Seq(counted_at(bytes, 8).ok()?));
@@ -342,6 +473,29 @@ pub(super) struct FooterHead {
 }
 
 impl FooterHead {
+    /// Encodes the footer at `address` with these entities and marks, which are encoded, and its trailer.
+    pub(super) fn encode(&self, log: LogId, address: Address, entities: &[u8], marks: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(FOOTER_HEADER_LEN + entities.len() + marks.len() + TRAILER_LEN);
+        out.resize(ALIGN, 0);
+        out.extend(log.0.to_le_bytes());
+        out.extend(address.0.to_le_bytes());
+        out.extend(self.first.0.to_le_bytes());
+        out.extend(self.count.to_le_bytes());
+        out.extend(self.hash);
+        out.extend(self.entity_count.to_le_bytes());
+        out.extend(self.mark_count.to_le_bytes());
+        out.extend(entities);
+        out.extend(marks);
+        let sum = crc32c::crc32c(&out[4..]);
+        out[..4].copy_from_slice(&sum.to_le_bytes());
+        let len = (out.len() as u32).to_le_bytes();
+        let trailer = out.len();
+        out.extend(TRAILER_MAGIC);
+        out.extend(len);
+        out.extend(crc32c::crc32c(&out[trailer..]).to_le_bytes());
+        out
+    }
+
     /// Decodes the start of the footer at `address`, whose checksum is that of all of it.
     pub(super) fn decode(bytes: &[u8], log: LogId, address: Address) -> Option<Self> {
         let bytes = bytes.get(..FOOTER_HEADER_LEN)?;
@@ -366,34 +520,22 @@ pub(super) struct Footer {
 impl Footer {
     /// Encodes the footer at `address`, its trailer included.
     pub(super) fn encode(&self, log: LogId, address: Address) -> Vec<u8> {
-        let mut out = vec![0; ALIGN];
-        out.extend(log.0.to_le_bytes());
-        out.extend(address.0.to_le_bytes());
-        out.extend(self.first.0.to_le_bytes());
-        out.extend(self.count.to_le_bytes());
-        out.extend(self.hash);
-        out.extend((self.entities.len() as u32).to_le_bytes());
-        out.extend((self.marks.len() as u32).to_le_bytes());
+        let (mut entities, mut marks) = (Vec::new(), Vec::new());
         for (entity, share) in &self.entities {
-            let key = entity.as_str();
-            out.extend((key.len() as u16).to_le_bytes());
-            out.extend(key.as_bytes());
-            out.extend(share.count.to_le_bytes());
-            out.extend(share.last.0.to_le_bytes());
-            out.extend(share.offset.to_le_bytes());
+            share.encode(entity, &mut entities);
         }
         for mark in &self.marks {
-            out.extend(mark.position.0.to_le_bytes());
-            out.extend(mark.offset.to_le_bytes());
+            marks.extend(mark.position.0.to_le_bytes());
+            marks.extend(mark.offset.to_le_bytes());
         }
-        let sum = crc32c::crc32c(&out[4..]);
-        out[..4].copy_from_slice(&sum.to_le_bytes());
-        let len = (out.len() as u32).to_le_bytes();
-        let trailer = out.len();
-        out.extend(TRAILER_MAGIC);
-        out.extend(len);
-        out.extend(crc32c::crc32c(&out[trailer..]).to_le_bytes());
-        out
+        let head = FooterHead {
+            first: self.first,
+            count: self.count,
+            hash: self.hash,
+            entity_count: self.entities.len() as u32,
+            mark_count: self.marks.len() as u32,
+        };
+        head.encode(log, address, &entities, &marks)
     }
 
     /// The length of the footer that the trailer at the end of a segment announces.
@@ -424,7 +566,7 @@ impl Footer {
         }
         let mut marks = Vec::new();
         for _ in 0..mark_count {
-            let mark = take(12)?;
+            let mark = take(MARK_LEN)?;
             marks.push(Mark { position: Position(counted_at(mark, 0).ok()?), offset: u32_at(mark, 8) });
         }
         let footer = Self { first, count, hash, entities, marks };

@@ -12,6 +12,10 @@
 //! * *Nobody has*: at the last valid group, as when the log is opened. The bytes of the last segment are read between two
 //!   looks at the lock, because a writer that comes meanwhile may cut a torn group off.
 //!
+//! # Compaction
+//! Segments may be [compacted](super::compaction) meanwhile, one before it is read and another one not. Once a class is known of which
+//! records were discarded, those that are left of it are passed over: a part of them would be of use to nobody.
+//!
 //! # The manifest
 //! Its two slots are written in turn, and its list grows. A reader may find both slots half written, or one that counts an
 //! entry behind the length that the file had a moment before: it reads the manifest again.
@@ -22,12 +26,12 @@ use std::sync::Arc;
 use super::OpenError;
 use super::format::{Address, HEADER_LEN, LogId};
 use super::recover::{count_segments, damage};
-use super::scan::Group;
-use super::store::to_record;
-use super::verify::{Verifier, read_segment};
+use super::scan::Group as Stored;
+use super::segment::Whole;
+use super::verify::Verifier;
 use crate::damage::{Damage, Flaw};
 use crate::disk::{Disk, OsDisk};
-use crate::record::Record;
+use crate::record::Group;
 
 /// A manifest that is not valid in so many readings is damaged.
 const MANIFEST_READINGS: usize = 8;
@@ -50,7 +54,7 @@ const MANIFEST_READINGS: usize = 8;
 /// journal.close().await?;
 ///
 /// let groups = look(&path)?.collect::<Result<Vec<_>, _>>()?;
-/// assert_eq!(groups[0][0].payload, b"open");
+/// assert_eq!(groups[0].records()[0].payload, b"open");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -94,8 +98,8 @@ pub struct Look {
 
 enum End {
     Mark,
-    /// The number and the bytes of the last segment; zero if there is none.
-    Segment(u32, Vec<u8>),
+    /// The number and the bytes of the last segment; none if there is none.
+    Segment(u32, Option<Whole>),
     /// It was reached.
     Reached,
 }
@@ -123,8 +127,8 @@ fn begin(disk: &dyn Disk) -> Result<Verifier, OpenError> {
 fn last_segment(disk: &dyn Disk, verifier: &Verifier) -> Result<End, OpenError> {
     let count = count_segments(disk)?;
     verifier.mark.check_count(count)?;
-    let bytes = if count > 0 { read_segment(disk, count)? } else { Vec::new() };
-    Ok(End::Segment(count, bytes))
+    let last = if count > 0 { Some(Whole::read(disk, count)?) } else { None };
+    Ok(End::Segment(count, last))
 }
 
 /// The first damage that was found is the error.
@@ -138,11 +142,10 @@ impl Look {
         self.verifier.log.map_or(0, |log| log.0)
     }
 
-    fn next_group(&mut self) -> Result<Option<Vec<Record>>, OpenError> {
+    fn next_group(&mut self) -> Result<Option<Group>, OpenError> {
         loop {
             while self.segment.at < self.segment.end {
-                let group = self.decode_group()?;
-                if !group.is_empty() {
+                if let Some(group) = self.decode_group()? {
                     return Ok(Some(group));
                 }
             }
@@ -152,52 +155,50 @@ impl Look {
         }
     }
 
-    fn decode_group(&mut self) -> Result<Vec<Record>, Damage> {
+    fn decode_group(&mut self) -> Result<Option<Group>, Damage> {
         let Segment { bytes, at, .. } = &mut self.segment;
         let number = self.verifier.found.segment_count;
         let log = self.verifier.log.unwrap_or(LogId(0));
-        let group = Group::decode(&bytes[*at as usize..], log, Address::new(number, *at))
+        let stored = Stored::decode(&bytes[*at as usize..], log, Address::new(number, *at))
             .map_err(|(within, flaw)| damage(number, u64::from(*at) + within, flaw))?;
-        let records = group.records.iter().map(|(place, stored)| {
-            let entity = stored.key.parse();
-            let entity = entity.map_err(|_| damage(number, place.offset().into(), Flaw::Malformed))?;
-            Ok(to_record(entity, stored))
-        });
-        let records = records.collect();
-        *at += group.len as u32;
-        records
+        *at += stored.len as u32;
+        let group = stored.to_group(|class| self.verifier.is_discarded(class));
+        group.map_err(|offset| damage(number, offset.into(), Flaw::Malformed))
     }
 
     /// Reads and verifies the next segment; `false` if there is none.
     fn read_segment(&mut self) -> Result<bool, OpenError> {
         let number = self.verifier.found.segment_count + 1;
-        let (bytes, is_last) = match &mut self.end {
+        let (segment, is_last) = match &mut self.end {
             End::Mark => {
                 let mark = self.verifier.mark;
                 if number > mark.sealed_count + u32::from(mark.end > 0) {
                     return Ok(false);
                 }
-                let mut bytes = read_segment(&*self.disk, number)?;
+                let mut segment = Whole::read(&*self.disk, number)?;
                 let is_last = number > mark.sealed_count;
                 if is_last {
-                    bytes.truncate(mark.end as usize);
+                    segment.bytes.truncate(mark.end as usize);
                 }
-                (bytes, is_last)
+                (segment, is_last)
             }
             End::Segment(last, _) if number > *last => return Ok(false),
-            End::Segment(last, bytes) if number == *last => (std::mem::take(bytes), true),
-            End::Segment(..) => (read_segment(&*self.disk, number)?, false),
+            End::Segment(last, whole) if number == *last => match whole.take() {
+                Some(segment) => (segment, true),
+                None => return Ok(false),
+            },
+            End::Segment(..) => (Whole::read(&*self.disk, number)?, false),
             End::Reached => return Ok(false),
         };
-        let end = self.verifier.take(&bytes, number, is_last);
+        let end = self.verifier.take(&segment, number, is_last);
         sound(&self.verifier)?;
-        self.segment = Segment { bytes, at: HEADER_LEN, end: end.unwrap_or_default() };
+        self.segment = Segment { bytes: segment.bytes, at: HEADER_LEN, end: end.unwrap_or_default() };
         Ok(true)
     }
 }
 
 impl Iterator for Look {
-    type Item = Result<Vec<Record>, OpenError>;
+    type Item = Result<Group, OpenError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let group = self.next_group().transpose();

@@ -45,7 +45,6 @@ const MAGIC: [u8; 8] = *b"ENACTMAN";
 const VERSION: u16 = 1;
 pub(super) const SLOT_LEN: usize = 512;
 pub(super) const ENTRY_LEN: usize = 32;
-const READ_BYTES: usize = 1 << 20;
 
 /// A place that the durable log has reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,27 +83,6 @@ impl Seal {
     /// The seal of a segment that consists of `bytes`.
     pub(super) fn of(bytes: &[u8]) -> Self {
         Self { len: bytes.len() as u32, checksum: crc32c::crc32c(bytes) }
-    }
-
-    /// Whether `file` is the segment; reads all of it, or as much as there is time for: after each part, `goes_on` says.
-    pub(super) fn fits(self, file: &dyn DiskFile, mut goes_on: impl FnMut() -> bool) -> io::Result<bool> {
-        if file.size()? != u64::from(self.len) {
-            return Ok(false);
-        }
-        let mut buffer = vec![0; READ_BYTES.min(self.len as usize)];
-        let (mut at, mut checksum) = (0, 0);
-        while at < u64::from(self.len) {
-            let read = file.read_at(at, &mut buffer)?;
-            if read == 0 {
-                return Ok(false);
-            }
-            checksum = crc32c::crc32c_append(checksum, &buffer[..read]);
-            at += read as u64;
-            if !goes_on() {
-                return Ok(true);
-            }
-        }
-        Ok(checksum == self.checksum)
     }
 }
 

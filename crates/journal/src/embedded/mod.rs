@@ -1,9 +1,10 @@
 //! The embedded journal: a segment log in a directory, for one machine.
 //!
 //! # Threads
-//! One thread watches that the files stay where they are, and one makes checkpoints and reads what a start has not. One writer takes whatever is queued, writes it with one call,
-//! syncs once, then answers: appends that arrive while a sync is under way share the next one. Two readers wait for the disk instead of their callers. One thread saves
-//! snapshots. Futures run on any executor.
+//! One writer takes whatever is queued, writes it with one call, syncs once, then answers: appends that arrive while a sync is under
+//! way share the next one. Two readers wait for the disk instead of their callers. One thread saves snapshots, one watches that
+//! the files stay where they are, and one makes checkpoints, compacts segments and reads what a start has not. Futures run on any
+//! executor.
 //!
 //! # Files
 //! ```text
@@ -18,28 +19,31 @@
 //!
 //! # Layers
 //! [`commits`] decides order and answers, [`tail`] writes, [`recover`] opens, [`checkpoint`] makes that short, [`store`] reads,
-//! [`format`](self::format) knows the bytes, [`look`](mod@look) reads beside a writer. Each states its part of why nothing is lost.
+//! [`compaction`] makes room, [`format`](self::format) and [`segment`] know the bytes, [`look`](mod@look) reads beside a writer. Each states its part of why nothing is lost.
 //!
 //! # Limits
 //! All entities have an entry in memory (their key and about 80 bytes), but for [forgotten](Journal::forget) classes.
-//! Records are never removed. Damage to the groups
-//! behind the high-water mark of a log that was not closed, those of the last 100 ms, cannot be told from a torn write:
-//! they are cut.
+//! No records but theirs are ever removed. Damage to the groups behind the high-water mark of a log that was not closed, those of
+//! the last 100 ms, cannot be told from a torn write: they are cut.
 
 mod build;
 mod catalog;
 mod checkpoint;
 mod classes;
 mod commits;
+mod compaction;
 mod contents;
 mod format;
 mod heads;
 mod look;
 mod manifest;
+mod output;
+mod reader;
 mod recover;
 mod salvage;
 mod scan;
 mod sealed;
+mod segment;
 mod snapshots;
 mod store;
 mod tail;
@@ -65,8 +69,9 @@ pub use salvage::{Diagnosis, Finding, Harmless, Salvage};
 use scan::Tips;
 use snapshots::Snapshots;
 use store::Store;
-use upkeep::Upkeep;
+use upkeep::{Forgotten, Upkeep};
 pub use verify::{Verification, adopt, adopt_on, verify, verify_on};
+use watch::Watch;
 use workers::Workers;
 use writer::Writer;
 
@@ -141,6 +146,7 @@ pub struct Embedded {
     snapshots: Arc<Snapshots>,
     readers: Workers,
     saver: Workers,
+    forgotten: Forgotten,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -270,15 +276,19 @@ impl Embedded {
         let readers = Workers::start("enact-journal-read", READER_COUNT).map_err(failed)?;
         let saver = Workers::start("enact-journal-save", 1).map_err(failed)?;
         let seals = recovered.tail.seals.clone();
-        let upkeep = Upkeep::start(Arc::clone(&store), seals, recovered.checkpoint, checkpoint_bytes);
+        let watch = Watch::new(Arc::clone(&store.disk), segment_count).map_err(|error| OpenError::io(".", &error))?;
+        let watch = Arc::new(watch);
+        let upkeep =
+            Upkeep::start(Arc::clone(&store), Arc::clone(&watch), seals, recovered.checkpoint, checkpoint_bytes);
         let upkeep = upkeep.map_err(failed)?;
+        let forgotten = upkeep.forgotten();
         let tail = recovered.tail;
         let writer =
-            Writer::new(Arc::clone(&store), Arc::clone(&snapshots), tail, lock, mark_lag, segment_count, upkeep)
+            Writer::new(Arc::clone(&store), Arc::clone(&snapshots), tail, lock, mark_lag, segment_count, watch, upkeep)
                 .map_err(|error| OpenError::io(".", &error))?;
         let name = "enact-journal-write".to_owned();
         let writer = thread::Builder::new().name(name).spawn(move || writer.run()).map_err(failed)?;
-        Ok(Self { store, snapshots, readers, saver, writer: Some(writer) })
+        Ok(Self { store, snapshots, readers, saver, forgotten, writer: Some(writer) })
     }
 
     /// Runs `read` on a reader thread.
@@ -394,7 +404,9 @@ impl Journal for Embedded {
     }
 
     fn forget(&self, is_over: impl Fn(&str) -> bool) {
-        self.store.commits.forget(is_over);
+        if self.store.commits.forget(is_over) {
+            self.forgotten.tell();
+        }
     }
 
     fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {

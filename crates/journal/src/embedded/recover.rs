@@ -9,6 +9,9 @@
 //! A [checkpoint](super::checkpoint) says how the first of the listed segments left the entities. Those are there, in their
 //! length; what is in them is checked when the log is open.
 //!
+//! # Discarded classes
+//! A class of which some segment has lost records to [compaction](super::compaction) is forgotten before anything is read.
+//!
 //! # The segments that are not listed
 //! They are scanned: the last one, one that was sealed just before a crash, and, with an older copy of the manifest, more.
 //! Where the bytes of the last one stop being valid, two things can have happened: the group was never completely
@@ -32,10 +35,11 @@ use super::checkpoint::{CHECKPOINT, Checkpoint, Head};
 use super::format::{Address, Footer, HEADER_LEN, LogId, SegmentHeader, TRAILER_LEN, segment_name, segment_number};
 use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
 use super::scan::{Scan, Tip, Tips, scan};
+use super::segment::{Segment, Whole, discarded_classes};
 use super::tail::{Active, Tail, UNFINISHED, is_full};
 use super::{OpenError, snapshots};
 use crate::damage::{Damage, Flaw};
-use crate::disk::{Disk, DiskFile, read_all};
+use crate::disk::Disk;
 use crate::record::{Position, Seq};
 
 /// A log that is ready.
@@ -66,7 +70,9 @@ pub(super) fn recover<'a>(disk: Arc<dyn Disk>, segment_bytes: u32, tips: Tips<'a
         last: Position::START,
         checkpoint: None,
     };
-    recovered.take_checkpoint(&seals);
+    let discarded = discarded_classes(&*recovered.tail.disk, &seals)?;
+    discarded.iter().for_each(|class| recovered.tips.forget_named(class));
+    recovered.take_checkpoint(&seals, &discarded);
     for (number, seal) in (1..).zip(&seals).skip(recovered.tail.seals.len()) {
         recovered.take_listed(number, *seal)?;
     }
@@ -176,7 +182,7 @@ pub(super) fn take_footer(footer: &Footer, number: u32, tips: &mut Tips<'_>) -> 
 
 impl Recovered<'_> {
     /// Takes the checkpoint instead of the segments that it covers, if there is one that can be used.
-    fn take_checkpoint(&mut self, seals: &[Seal]) {
+    fn take_checkpoint(&mut self, seals: &[Seal], discarded: &[String]) {
         let Some(checkpoint) = Checkpoint::open(&*self.tail.disk, self.tail.log) else { return };
         let leaves_out_too_much = || checkpoint.omitted.iter().any(|class| !self.tips.is_over(class));
         if !checkpoint.fits(&*self.tail.disk, seals) || leaves_out_too_much() {
@@ -186,6 +192,7 @@ impl Recovered<'_> {
         if let Err(error) = self.take_entities(&checkpoint) {
             tracing::warn!(%error, "passed over a checkpoint, and read the whole log");
             self.tips.clear();
+            discarded.iter().for_each(|class| self.tips.forget_named(class));
             self.catalog = Catalog::default();
             return;
         }
@@ -197,7 +204,7 @@ impl Recovered<'_> {
     }
 
     fn take_entities(&mut self, checkpoint: &Checkpoint) -> io::Result<()> {
-        checkpoint.omitted.iter().for_each(|class| self.tips.forget_before(class));
+        checkpoint.omitted.iter().for_each(|class| self.tips.forget_named(class));
         for entity in checkpoint.entities() {
             let (entity, tip) = entity?;
             if let Some((_, class)) = self.tips.class_of(&entity) {
@@ -208,20 +215,15 @@ impl Recovered<'_> {
         Ok(())
     }
 
-    fn open(&mut self, number: u32) -> Result<(Arc<dyn DiskFile>, u64), OpenError> {
-        let name = segment_name(number);
-        let file = self.tail.disk.open(&name).map_err(|error| OpenError::io(&name, &error))?;
-        let size = file.size().map_err(|error| OpenError::io(&name, &error))?;
-        Ok((file, size))
-    }
-
     /// Takes a segment that the manifest lists: all of its bytes must be those that were written.
     fn take_listed(&mut self, number: u32, seal: Seal) -> Result<(), OpenError> {
         let name = segment_name(number);
         let failed = |error: io::Error| OpenError::io(&name, &error);
-        let (file, size) = self.open(number)?;
-        if !seal.fits(&*file, || true).map_err(failed)? {
-            let bytes = read_all(&*file).map_err(failed)?;
+        let segment = Segment::open(&*self.tail.disk, number).map_err(failed)?;
+        let file = &segment.file;
+        let size = file.size().map_err(failed)?;
+        if !segment.fits(seal, || true).map_err(failed)? {
+            let Whole { bytes, .. } = Whole::read(&*self.tail.disk, number)?;
             return Err(self.find_damage(&bytes).into());
         }
         let read = |offset, len| {
@@ -261,8 +263,8 @@ impl Recovered<'_> {
     fn take_unlisted(&mut self, number: u32, is_last: bool, mark: &HighWater) -> Result<(), OpenError> {
         let name = segment_name(number);
         let failed = |error: io::Error| OpenError::io(&name, &error);
-        let (file, size) = self.open(number)?;
-        let bytes = read_all(&*file).map_err(failed)?;
+        let Whole { bytes, seal, discarded } = Whole::read(&*self.tail.disk, number)?;
+        let file = self.tail.disk.open(&name).map_err(failed)?;
         let header = self.check_header(&bytes)?;
         let settle = |from: u32, to: usize| file.write_at(from.into(), &bytes[from as usize..to]);
 
@@ -273,18 +275,24 @@ impl Recovered<'_> {
                 return Err(damage(number, stop.offset, stop.flaw).into());
             }
             mark.check_end(number, end)?;
-            if contents.footer(Sha256::digest(groups).into()) != footer {
+            let is_compacted = discarded.is_some();
+            let hash = if is_compacted { footer.hash } else { Sha256::digest(groups).into() };
+            if contents.footer(hash) != footer {
                 return Err(damage(number, start.into(), Flaw::FooterMismatch).into());
             }
+            let seal = seal.ok_or_else(|| damage(number, 0, Flaw::Unlisted))?;
             self.tail.list().map_err(|error| OpenError::io(MANIFEST, &error))?;
-            settle(start, bytes.len()).and_then(|()| file.sync()).map_err(failed)?;
-            let seal = Seal::of(&bytes);
+            // A compacted one was durable before it got its name.
+            if !is_compacted {
+                settle(start, bytes.len()).map_err(failed)?;
+            }
+            file.sync().map_err(failed)?;
             self.take_sealed(&header, footer, start, seal);
             self.tail.unlisted = Some(seal);
             return Ok(());
         }
         if !is_last {
-            return Err(damage(number, size, Flaw::Footer).into());
+            return Err(damage(number, bytes.len() as u64, Flaw::Footer).into());
         }
 
         let Scan { contents, last, end, stop } = scan(&bytes, &header, &mut self.tips);

@@ -6,9 +6,10 @@ use indexmap::IndexMap;
 
 use super::classes::Classes;
 use super::contents::Contents;
-use super::format::{Address, GROUP_HEADER_LEN, GroupHeader, HEADER_LEN, LogId, SegmentHeader, Stored, find_group};
+use super::format::{Address, Frame, GROUP_HEADER_LEN, GroupHeader, HEADER_LEN, LogId, SegmentHeader, find_group};
+use super::store::to_record;
 use crate::damage::Flaw;
-use crate::record::{EntityKey, Position, Seq};
+use crate::record::{self, EntityKey, Position, Seq};
 
 /// The last record of an entity and where it stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,31 +76,48 @@ pub(super) fn scan(bytes: &[u8], header: &SegmentHeader, tips: &mut Tips<'_>) ->
 /// A group with all its checksums verified.
 pub(super) struct Group<'a> {
     pub(super) first: Position,
-    pub(super) records: Vec<(Address, Stored<'a>)>,
+    /// How many positions it takes.
+    pub(super) count: u32,
+    pub(super) frames: Vec<(Address, Frame<'a>)>,
     pub(super) len: usize,
 }
 
 impl<'a> Group<'a> {
+    /// Its records, but for those of classes that `is_discarded`; none if it never had any. The error is the offset of a malformed one.
+    pub(super) fn to_group(&self, is_discarded: impl Fn(&str) -> bool) -> Result<Option<record::Group>, u32> {
+        let mut records = Vec::with_capacity(self.frames.len());
+        for (place, frame) in &self.frames {
+            let Frame::Record(stored) = frame else { continue };
+            let entity: EntityKey = stored.key.parse().map_err(|_| place.offset())?;
+            if !is_discarded(entity.class()) {
+                records.push(to_record(entity, stored));
+            }
+        }
+        let last = Position(self.first.0 + u64::from(self.count) - 1);
+        Ok((self.count > 0).then(|| record::Group::new(self.first, last, records)))
+    }
+
     /// Decodes the group at `address` from the start of `bytes`, or says what is invalid and how far into them.
     pub(super) fn decode(bytes: &'a [u8], log: LogId, address: Address) -> Result<Self, (u64, Flaw)> {
         let header = GroupHeader::decode(bytes, log, address).map_err(|flaw| (0, flaw))?;
         let whole = bytes.get(..header.len()).ok_or((0, Flaw::Short))?;
         let (body, padding) = whole.split_at(GROUP_HEADER_LEN + header.body_len as usize);
-        let mut records = Vec::new();
-        let mut at = GROUP_HEADER_LEN;
+        let mut frames = Vec::new();
+        let (mut at, mut count) = (GROUP_HEADER_LEN, 0);
         while at < body.len() {
             let place = Address::new(address.segment(), address.offset() + at as u32);
-            let stored = Stored::decode(&body[at..], log, place).map_err(|flaw| (at as u64, flaw))?;
-            at += stored.len;
-            records.push((place, stored));
+            let frame = Frame::decode(&body[at..], log, place).map_err(|flaw| (at as u64, flaw))?;
+            at += frame.len();
+            count += u64::from(frame.count());
+            frames.push((place, frame));
         }
-        if records.len() != header.count as usize {
+        if at != body.len() || count != u64::from(header.count) {
             return Err((0, Flaw::GroupHeader));
         }
         if padding.iter().any(|byte| *byte != 0) {
             return Err((at as u64, Flaw::Padding));
         }
-        Ok(Self { first: header.first, records, len: whole.len() })
+        Ok(Self { first: header.first, count: header.count, frames, len: whole.len() })
     }
 }
 
@@ -107,14 +125,21 @@ fn admit(group: &Group<'_>, contents: &mut Contents, tips: &mut Tips<'_>, at: Ad
     if group.first != contents.next() {
         return Err((at.offset(), Flaw::Order { expected: contents.next(), found: group.first }));
     }
-    if !group.records.is_empty() {
+    if group.count > 0 {
         contents.begin_group(at.offset());
     }
-    for (place, stored) in &group.records {
+    for (place, frame) in &group.frames {
         let wrong = |flaw| (place.offset(), flaw);
-        if stored.position != contents.next() {
-            return Err(wrong(Flaw::Order { expected: contents.next(), found: stored.position }));
+        if frame.first() != contents.next() {
+            return Err(wrong(Flaw::Order { expected: contents.next(), found: frame.first() }));
         }
+        let stored = match frame {
+            Frame::Record(stored) => stored,
+            Frame::Gap(gap) => {
+                contents.skip(gap.count);
+                continue;
+            }
+        };
         let (entity, tip) = match tips.get(stored.key).and_then(|class| class.get_key_value(stored.key)) {
             Some((entity, tip)) => (entity.clone(), *tip),
             None => (stored.key.parse().map_err(|_| wrong(Flaw::Malformed))?, Tip::default()),
@@ -148,7 +173,7 @@ mod tests {
         let record = NewRecord { entity: key(id), expected: Seq(expected), kind: Kind(0), payload: vec![9; 20] };
         let at = Address::new(1, segment.len() as u32);
         let mut group = Vec::new();
-        let outgoing = [Outgoing { record: &record, previous: Previous::At(previous) }];
+        let outgoing = [Outgoing::Record(&record, Previous::At(previous))];
         let addresses = encode_group(&mut group, HEADER.log, at, Position(position), &outgoing);
         segment.extend(group);
         addresses[0]

@@ -4,8 +4,9 @@ use std::io;
 use std::sync::Arc;
 
 use super::commits::Commits;
-use super::format::{Address, GROUP_HEADER_LEN, GroupHeader, LogId, RECORD_HEADER_LEN, Stored, stored_len};
+use super::format::{Address, Frame, GROUP_HEADER_LEN, GroupHeader, LogId, RECORD_HEADER_LEN, Stored};
 use super::recover::damage;
+use super::segment::is_damage;
 use super::window::Window;
 use crate::damage::{Damage, Flaw};
 use crate::disk::Disk;
@@ -81,7 +82,7 @@ impl Store {
         }
     }
 
-    /// At most `limit` records after `after`.
+    /// At most `limit` records after `after`, without those that were discarded.
     pub(super) fn feed(&self, after: Position, limit: usize) -> Result<Vec<Record>, ReadError> {
         let mut records = Vec::new();
         let mut bytes = 0;
@@ -99,21 +100,26 @@ impl Store {
                 let header = GroupHeader::decode(header, self.log, group).map_err(|flaw| damaged(group, flaw))?;
                 let has_next = header.first.0 + u64::from(header.count) > last.next().0;
                 let mut at = offset + GROUP_HEADER_LEN as u32;
-                for _ in 0..if has_next { header.count } else { 0 } {
+                let mut left = if has_next { header.count } else { 0 };
+                while left > 0 {
                     let address = Address::new(start.segment, at);
-                    let stored = self.record(&mut window, address)?;
-                    at += stored.len as u32;
-                    if stored.position <= last || records.len() == limit {
+                    let frame = self.frame(&mut window, address)?;
+                    at += frame.len() as u32;
+                    let (first, count) = (frame.first(), frame.count());
+                    left = left.saturating_sub(count);
+                    let end = Position(first.0 + u64::from(count) - 1);
+                    if end <= last || records.len() == limit {
                         continue;
                     }
-                    if stored.position > last.next() {
-                        let flaw = Flaw::Order { expected: last.next(), found: stored.position };
+                    if first > last.next() {
+                        let flaw = Flaw::Order { expected: last.next(), found: first };
                         return Err(damaged(address, flaw).into());
                     }
+                    last = end;
+                    let Frame::Record(stored) = frame else { continue };
                     let entity = stored.key.parse().map_err(|_| damaged(address, Flaw::Malformed))?;
                     bytes += stored.payload.len();
                     records.push(to_record(entity, &stored));
-                    last = stored.position;
                 }
                 let end = u64::from(offset) + header.len() as u64;
                 offset = u32::try_from(end).map_err(|_| damaged(group, Flaw::Short))?;
@@ -127,10 +133,17 @@ impl Store {
     }
 
     fn record<'w>(&self, window: &'w mut Window<'_>, at: Address) -> Result<Stored<'w>, ReadError> {
-        let len = stored_len(window.get(at.segment(), at.offset(), RECORD_HEADER_LEN)?);
+        match self.frame(window, at)? {
+            Frame::Record(stored) => Ok(stored),
+            Frame::Gap(_) => Err(damaged(at, Flaw::Record).into()),
+        }
+    }
+
+    fn frame<'w>(&self, window: &'w mut Window<'_>, at: Address) -> Result<Frame<'w>, ReadError> {
+        let len = Frame::needed_len(window.get(at.segment(), at.offset(), RECORD_HEADER_LEN)?);
         let len = len.map_err(|flaw| damaged(at, flaw))?;
         let bytes = window.get(at.segment(), at.offset(), len)?;
-        Stored::decode(bytes, self.log, at).map_err(|flaw| damaged(at, flaw).into())
+        Frame::decode(bytes, self.log, at).map_err(|flaw| damaged(at, flaw).into())
     }
 }
 
@@ -142,11 +155,11 @@ fn damaged(at: Address, flaw: Flaw) -> Damage {
     damage(at.segment(), at.offset().into(), flaw)
 }
 
-/// What the operating system says of `file`; a missing file is damage.
+/// What the operating system says of `file`; a missing file is damage, as is one that was compacted and is not what was written.
 pub(super) fn read_failure(file: String, error: &io::Error) -> ReadError {
-    if error.kind() == io::ErrorKind::NotFound {
-        Damage { file, offset: 0, flaw: Flaw::Missing }.into()
-    } else {
-        ReadError::Io { file, why: error.to_string() }
+    match error.kind() {
+        io::ErrorKind::NotFound => Damage { file, offset: 0, flaw: Flaw::Missing }.into(),
+        _ if is_damage(error) => Damage { file, offset: 0, flaw: Flaw::Unlisted }.into(),
+        _ => ReadError::Io { file, why: error.to_string() },
     }
 }

@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 
 use super::contents::Contents;
 use super::format::{
-    self, Address, GROUP_HEADER_LEN, HEADER_LEN, Hash, LogId, Mark, Outgoing, SegmentHeader, record_len, segment_name,
+    self, Address, GROUP_HEADER_LEN, HEADER_LEN, Hash, LogId, Mark, Outgoing, SegmentHeader, segment_name,
 };
 use super::manifest::{HighWater, Manifest, Seal};
 use crate::disk::{Disk, DiskFile};
@@ -119,7 +119,7 @@ impl Tail {
 
     /// Seals the last segment if `group` would make it too long, and begins one if there is none.
     fn make_room(&mut self, group: &[Outgoing<'_>]) -> Result<(), WriteFailure> {
-        let len = GROUP_HEADER_LEN + group.iter().map(|outgoing| record_len(outgoing.record)).sum::<usize>();
+        let len = GROUP_HEADER_LEN + group.iter().map(Outgoing::len).sum::<usize>();
         let is_at_end =
             |active: &mut Active| active.contents.count > 0 && active.end as usize + len > self.segment_bytes as usize;
         if let Some(full) = self.active.take_if(is_at_end) {
@@ -205,7 +205,12 @@ impl Active {
         self.checksum = crc32c::crc32c_append(self.checksum, bytes);
         self.contents.begin_group(start);
         for (outgoing, address) in group.iter().zip(&addresses) {
-            self.contents.add(&outgoing.record.entity, outgoing.record.expected.next(), address.offset());
+            match outgoing {
+                Outgoing::Record(record, _) => {
+                    self.contents.add(&record.entity, record.expected.next(), address.offset());
+                }
+                Outgoing::Gap(count) => self.contents.skip(*count),
+            }
         }
         Written {
             addresses,

@@ -1,4 +1,5 @@
-//! What is done beside the writer: [checkpoints](super::checkpoint), and the check of segments that a start has not read.
+//! What is done beside the writer: [checkpoints](super::checkpoint), [compaction](super::compaction), and the check of segments that a
+//! start has not read.
 //!
 //! # When a checkpoint is made
 //! When the segments behind the last one have more bytes than [it has to have](super::Options::checkpoint_bytes), and at least four
@@ -18,9 +19,12 @@ use std::time::{Duration, Instant};
 
 use super::PANICKED;
 use super::checkpoint::{CHECKPOINT, Checkpoint, merge};
+use super::compaction::{Holdings, Rewrite, rewrite};
 use super::format::segment_name;
 use super::manifest::Seal;
+use super::segment::Segment;
 use super::store::Store;
+use super::watch::Watch;
 
 /// How many times as long as a checkpoint the log behind it is at least when the next one is made.
 const GROWTH: u64 = 4;
@@ -29,9 +33,29 @@ const SEGMENTS_AT_ONCE: usize = 64;
 /// After a part that took long to read.
 const REST_MAX: Duration = Duration::from_secs(1);
 
+/// What the thread is told.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// The next segment has been sealed.
+    Sealed(Seal),
+    /// A class was forgotten.
+    Forgotten,
+    End,
+}
+
+/// Tells the thread that a class was forgotten.
+pub(super) struct Forgotten(mpsc::Sender<Event>);
+
+impl Forgotten {
+    pub(super) fn tell(&self) {
+        // After the end, the next start finds it.
+        self.0.send(Event::Forgotten).unwrap_or_default();
+    }
+}
+
 /// The thread; ends when it is stopped or dropped.
 pub(super) struct Upkeep {
-    sealed: Option<mpsc::Sender<Seal>>,
+    events: mpsc::Sender<Event>,
     is_ending: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -43,30 +67,37 @@ impl Upkeep {
     /// When there is no thread for it.
     pub(super) fn start(
         store: Arc<Store>,
+        watch: Arc<Watch>,
         seals: Vec<Seal>,
         checkpoint: Option<Checkpoint>,
         checkpoint_bytes: u64,
     ) -> io::Result<Self> {
         let is_ending = Arc::new(AtomicBool::new(false));
-        let work = Work { store, seals, checkpoint, checkpoint_bytes, is_ending: Arc::clone(&is_ending) };
-        let (sealed, receiver) = mpsc::channel();
+        let (events, receiver) = mpsc::channel();
+        let holdings = Holdings::default();
+        let (has_news, is_ending_there) = (false, Arc::clone(&is_ending));
+        let work =
+            Work { store, watch, seals, checkpoint, checkpoint_bytes, holdings, has_news, is_ending: is_ending_there };
         let run = move || work.run(&receiver);
         let thread = thread::Builder::new().name("enact-journal-upkeep".to_owned()).spawn(run)?;
-        Ok(Self { sealed: Some(sealed), is_ending, thread: Some(thread) })
+        Ok(Self { events, is_ending, thread: Some(thread) })
     }
 
     /// The next segment has been sealed.
     pub(super) fn sealed(&self, seal: Seal) {
-        if let Some(sealed) = &self.sealed {
-            // After a panic nobody listens: there is no further checkpoint then.
-            sealed.send(seal).unwrap_or_default();
-        }
+        // After a panic nobody listens: there is no further checkpoint then.
+        self.events.send(Event::Sealed(seal)).unwrap_or_default();
+    }
+
+    /// What tells it that a class was forgotten.
+    pub(super) fn forgotten(&self) -> Forgotten {
+        Forgotten(self.events.clone())
     }
 
     /// Ends the thread, whatever it does, and waits for it.
     pub(super) fn stop(&mut self) {
         self.is_ending.store(true, Ordering::Relaxed);
-        self.sealed = None;
+        self.events.send(Event::End).unwrap_or_default();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -83,34 +114,60 @@ impl Drop for Upkeep {
 
 struct Work {
     store: Arc<Store>,
+    watch: Arc<Watch>,
     /// Those of all sealed segments.
     seals: Vec<Seal>,
     checkpoint: Option<Checkpoint>,
     checkpoint_bytes: u64,
+    holdings: Holdings,
+    /// Something has happened since it was last looked at what can be compacted.
+    has_news: bool,
     is_ending: Arc<AtomicBool>,
 }
 
 impl Work {
-    fn run(mut self, sealed: &Receiver<Seal>) {
+    fn run(mut self, events: &Receiver<Event>) {
         let covered = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.head().segment_count);
         let unread = self.seals[..covered as usize].to_vec();
         self.make_checkpoint();
         for (number, seal) in (1..).zip(unread) {
-            match self.is_as_written(number, seal, sealed) {
+            match self.is_as_written(number, seal, events) {
                 Ok(true) if self.is_ending() => return,
                 Ok(true) => {}
                 Ok(false) => return self.fail(number),
                 Err(error) => tracing::warn!(%error, "cannot check {}", segment_name(number)),
             }
         }
-        while let Ok(seal) = sealed.recv() {
-            self.take(seal);
+        loop {
+            self.has_news = false;
+            if !self.compact(events) || self.is_ending() {
+                return;
+            }
+            while !self.has_news {
+                match events.recv() {
+                    Ok(event) if !self.is_ending() => self.take(event),
+                    _ => return,
+                }
+            }
         }
     }
 
-    fn take(&mut self, seal: Seal) {
-        self.seals.push(seal);
-        self.make_checkpoint();
+    fn take(&mut self, event: Event) {
+        self.has_news = true;
+        if let Event::Sealed(seal) = event {
+            self.seals.push(seal);
+            self.make_checkpoint();
+        }
+    }
+
+    /// Takes up what has happened, or rests: for as long as it has worked since `begun`. Whether to go on.
+    fn rest(&mut self, begun: &mut Instant, events: &Receiver<Event>) -> bool {
+        match events.recv_timeout(begun.elapsed().min(REST_MAX)) {
+            Ok(event) => self.take(event),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        *begun = Instant::now();
+        !self.is_ending()
     }
 
     fn is_ending(&self) -> bool {
@@ -118,17 +175,52 @@ impl Work {
     }
 
     /// Whether the segment is the one with `seal`, as far as there is time to read it. After each part it rests for as long as that took.
-    fn is_as_written(&mut self, number: u32, seal: Seal, sealed: &Receiver<Seal>) -> io::Result<bool> {
-        let file = self.store.disk.open(&segment_name(number))?;
+    fn is_as_written(&mut self, number: u32, seal: Seal, events: &Receiver<Event>) -> io::Result<bool> {
+        let segment = Segment::open(&*self.store.disk, number)?;
         let mut begun = Instant::now();
-        seal.fits(&*file, || {
-            match sealed.recv_timeout(begun.elapsed().min(REST_MAX)) {
-                Ok(seal) => self.take(seal),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        segment.fits(seal, || self.rest(&mut begun, events))
+    }
+
+    /// Compacts the segments of which that is worthwhile; `false` if one is not what was written.
+    fn compact(&mut self, events: &Receiver<Event>) -> bool {
+        let forgotten = self.store.commits.forgotten();
+        if forgotten.is_empty() {
+            return true;
+        }
+        for number in 1..=self.seals.len() as u32 {
+            match self.compact_segment(number, &forgotten, events) {
+                Ok(true) if self.is_ending() => return true,
+                Ok(true) => {}
+                Ok(false) => {
+                    self.fail(number);
+                    return false;
+                }
+                Err(error) => tracing::warn!(%error, "cannot compact {}", segment_name(number)),
             }
-            begun = Instant::now();
-            !self.is_ending()
-        })
+        }
+        true
+    }
+
+    fn compact_segment(&mut self, number: u32, forgotten: &[String], events: &Receiver<Event>) -> io::Result<bool> {
+        let Store { disk, log, .. } = &*self.store;
+        let (disk, log) = (Arc::clone(disk), *log);
+        if !self.holdings.are_worthwhile(&*disk, log, number, forgotten)? {
+            return Ok(true);
+        }
+        let (name, seal) = (segment_name(number), self.seals[number as usize - 1]);
+        let before = disk.look_up(&name)?.size;
+        let mut begun = Instant::now();
+        let written = match rewrite(&*disk, log, number, seal, forgotten, || self.rest(&mut begun, events))? {
+            Rewrite::Done(written) => written,
+            Rewrite::Stopped => return Ok(true),
+            Rewrite::Damaged => return Ok(false),
+        };
+        self.watch.replaced(number, || disk.rename(&written, &name))?;
+        disk.sync()?;
+        self.holdings.changed(number);
+        let after = disk.look_up(&name)?.size;
+        tracing::info!(file = name, before, after, "compacted a segment");
+        Ok(true)
     }
 
     fn fail(&self, number: u32) {

@@ -12,8 +12,9 @@ use super::format::{Address, Footer, LogId, SegmentHeader, segment_name};
 use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
 use super::recover::{check_continues, count_segments, damage, find_footer, is_begun, remove_unfinished};
 use super::scan::{Scan, Stop, Tip, Tips, scan};
+use super::segment::Whole;
 use crate::damage::{Damage, Flaw};
-use crate::disk::{Disk, OsDisk, read_all};
+use crate::disk::{Disk, OsDisk};
 use crate::record::{EntityKey, Position};
 
 /// The name that a manifest gets which is replaced.
@@ -180,8 +181,8 @@ impl Verifier {
         };
         let checkpoint = self.log.and_then(|log| Checkpoint::open(disk, log));
         for number in 1..=segment_count {
-            let bytes = read_segment(disk, number)?;
-            if self.take(&bytes, number, number == segment_count).is_none() {
+            let segment = Whole::read(disk, number)?;
+            if self.take(&segment, number, number == segment_count).is_none() {
                 break;
             }
             if let Some(checkpoint) = checkpoint.as_ref().filter(|found| found.head().segment_count == number) {
@@ -199,14 +200,22 @@ impl Verifier {
         let omitted: usize = omitted.map(IndexMap::len).sum();
         let covered = self.tips.values().map(IndexMap::len).sum::<usize>() - omitted;
         let tip = |entity: &EntityKey| self.tips.get(entity.as_str())?.get(entity).copied();
-        if !checkpoint.says(self.found.last, self.next.previous_hash, covered, tip) {
+        let is_discarded = |class: &str| self.is_discarded(class);
+        if !checkpoint.says(self.found.last, self.next.previous_hash, is_discarded, covered, tip) {
             self.found.damages.push(Damage { file: CHECKPOINT.to_owned(), offset: 0, flaw: Flaw::Checkpoint });
         }
     }
 
+    /// Whether records of `class` were discarded from a segment that was read.
+    pub(super) fn is_discarded(&self, class: &str) -> bool {
+        self.tips.is_over(class)
+    }
+
     /// Verifies one segment; the end of its valid groups, or `None` if nothing can be said of the segments that follow.
-    pub(super) fn take(&mut self, bytes: &[u8], number: u32, is_last: bool) -> Option<u32> {
+    pub(super) fn take(&mut self, segment: &Whole, number: u32, is_last: bool) -> Option<u32> {
+        let Whole { bytes, discarded, .. } = segment;
         self.found.segment_count += 1;
+        discarded.iter().flatten().for_each(|class| self.tips.forget_named(class));
         let checked = SegmentHeader::decode(bytes, number).and_then(|header| {
             self.next.log = *self.log.get_or_insert(header.log);
             check_continues(&header, &self.next).map(|()| header)
@@ -219,7 +228,7 @@ impl Verifier {
             }
         };
         match find_footer(bytes, &header) {
-            Some((footer, start)) => Some(self.take_sealed(bytes, start, &header, &footer)),
+            Some((footer, start)) => Some(self.take_sealed(segment, start, &header, &footer)),
             None if is_last && number > self.mark.sealed_count => Some(self.take_unsealed(bytes, &header)),
             None => {
                 self.found.damages.push(damage(number, bytes.len() as u64, Flaw::Footer));
@@ -228,11 +237,11 @@ impl Verifier {
         }
     }
 
-    fn take_sealed(&mut self, bytes: &[u8], start: u32, header: &SegmentHeader, footer: &Footer) -> u32 {
-        let groups = &bytes[..start as usize];
+    fn take_sealed(&mut self, segment: &Whole, start: u32, header: &SegmentHeader, footer: &Footer) -> u32 {
+        let groups = &segment.bytes[..start as usize];
         let number = header.number;
         let Scan { contents, end, stop, .. } = scan(groups, header, &mut self.tips);
-        let seal = Seal::of(bytes);
+        let hash = || if segment.discarded.is_some() { footer.hash } else { Sha256::digest(groups).into() };
         if let Some(Stop { offset, flaw, .. }) = stop {
             self.found.damages.push(damage(number, offset, flaw));
             // What follows can still be verified against what the footer says of this segment.
@@ -242,14 +251,16 @@ impl Verifier {
                     class.insert(entity.clone(), Tip { seq: share.last, address });
                 }
             }
-        } else if contents.footer(Sha256::digest(groups).into()) != *footer {
+        } else if contents.footer(hash()) != *footer {
             self.found.damages.push(damage(number, start.into(), Flaw::FooterMismatch));
-        } else if self.listed.get(number as usize - 1).is_some_and(|listed| *listed != seal) {
+        } else if segment.seal.is_none()
+            || self.listed.get(number as usize - 1).is_some_and(|listed| Some(*listed) != segment.seal)
+        {
             self.found.damages.push(damage(number, 0, Flaw::Unlisted));
         } else {
             self.found.damages.extend(self.mark.check_end(number, end).err());
         }
-        self.sealed.push(seal);
+        self.sealed.extend(segment.seal);
         self.found.last = Position((footer.first.0 + footer.count).saturating_sub(1));
         self.next = SegmentHeader {
             number: number + 1,
@@ -274,16 +285,6 @@ impl Verifier {
         }
         end
     }
-}
-
-/// All bytes of segment `number`.
-pub(super) fn read_segment(disk: &dyn Disk, number: u32) -> Result<Vec<u8>, OpenError> {
-    let name = segment_name(number);
-    let read = disk.open(&name).and_then(|file| read_all(&*file));
-    read.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => damage(number, 0, Flaw::Missing).into(),
-        _ => OpenError::io(&name, &error),
-    })
 }
 
 #[cfg(test)]

@@ -59,6 +59,16 @@ impl Watch {
         Ok(())
     }
 
+    /// Gives segment `number` another file by `replace`.
+    pub(super) fn replaced(&self, number: u32, replace: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let mut files = self.files.lock();
+        replace()?;
+        if let Some(watched) = files.get_mut(number as usize) {
+            watched.seen = self.disk.look_up(&watched.name)?;
+        }
+        Ok(())
+    }
+
     /// Looks at everything once.
     fn check(&self) -> Result<(), Finding> {
         let mut unseen = Ok(());
@@ -72,6 +82,8 @@ impl Watch {
                 (watched.name.clone(), watched.seen)
             };
             match self.disk.look_up(&name) {
+                // It was replaced meanwhile.
+                Ok(_) if self.files.lock()[index].seen.id != seen.id => {}
                 Ok(found) if found.id != seen.id => return Err(Finding::Changed(format!("{name} has been replaced"))),
                 Ok(found) if found.size < seen.size => {
                     let what = format!("{name} has been cut from {} to {} bytes", seen.size, found.size);

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::format::segment_name;
+use super::segment::Segment;
 use super::store::read_failure;
 use crate::disk::{Disk, DiskFile};
 use crate::journal::ReadError;
@@ -51,7 +52,7 @@ impl<'a> Window<'a> {
     fn load(&mut self, segment: u32, offset: usize, len: usize) -> io::Result<()> {
         let (file, is_near) = match self.file.take() {
             Some(file) if self.segment == segment => (file, offset + self.bytes_behind >= self.start),
-            _ => (self.disk.open(&segment_name(segment))?, false),
+            _ => (Segment::open(self.disk, segment)?.file, false),
         };
         self.start = if is_near { offset.saturating_sub(self.bytes_behind) } else { offset };
         let wanted = offset - self.start + len.max(self.bytes_ahead);

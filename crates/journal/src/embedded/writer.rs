@@ -35,7 +35,8 @@ impl Writer {
     /// A writer at `tail`; starts to watch the files of the log, which has `segment_count` segments.
     ///
     /// # Errors
-    /// When a file cannot be looked at, or there is no thread for watching.
+    /// When there is no thread for watching.
+    #[expect(clippy::too_many_arguments, reason = "a writer is made at one place, of all that a journal consists of")]
     pub(super) fn new(
         store: Arc<Store>,
         snapshots: Arc<Snapshots>,
@@ -43,9 +44,9 @@ impl Writer {
         lock: DiskLock,
         mark_lag: Duration,
         segment_count: u32,
+        watch: Arc<Watch>,
         upkeep: Upkeep,
     ) -> io::Result<Self> {
-        let watch = Arc::new(Watch::new(Arc::clone(&store.disk), segment_count)?);
         let watcher = Watcher::start(Arc::clone(&watch), Arc::downgrade(&store))?;
         let lock = Some(lock);
         Ok(Self {

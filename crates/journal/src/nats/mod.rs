@@ -46,7 +46,7 @@ use self::log::Stream;
 use self::read::Reader;
 use self::wire::Names;
 use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError};
-use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
+use crate::record::{EntityKey, Group, NewRecord, Position, Record, Seq, Snapshot};
 use crate::remote::{Queue, Remote, whole_groups};
 
 /// How long opening goes on to ask.
@@ -240,7 +240,7 @@ impl Nats {
     ///
     /// # Errors
     /// As [`feed`](Journal::feed).
-    pub fn groups(&self, after: Position) -> impl Future<Output = Result<Vec<Vec<Record>>, ReadError>> + Send + use<> {
+    pub fn groups(&self, after: Position) -> impl Future<Output = Result<Vec<Group>, ReadError>> + Send + use<> {
         self.remote.read_with(async move |reader| whole_groups(after, |after| reader.page(after, usize::MAX)).await)
     }
 

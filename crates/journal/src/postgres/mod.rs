@@ -51,7 +51,7 @@ use self::reign::Reign;
 use self::session::{Server, Slot};
 use self::take_over::Begun;
 use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError};
-use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
+use crate::record::{EntityKey, Group, NewRecord, Position, Record, Seq, Snapshot};
 use crate::remote::{Queue, Remote, whole_groups};
 
 /// How long opening goes on to ask.
@@ -274,7 +274,7 @@ impl Postgres {
     ///
     /// # Errors
     /// As [`feed`](Journal::feed).
-    pub fn groups(&self, after: Position) -> impl Future<Output = Result<Vec<Vec<Record>>, ReadError>> + Send + use<> {
+    pub fn groups(&self, after: Position) -> impl Future<Output = Result<Vec<Group>, ReadError>> + Send + use<> {
         self.remote.read_with(async move |reader| whole_groups(after, |after| reader.page(after, usize::MAX)).await)
     }
 

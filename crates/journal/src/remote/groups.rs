@@ -1,7 +1,7 @@
 //! Whole groups out of pages of records that may end anywhere.
 
 use crate::journal::ReadError;
-use crate::record::{Position, Record};
+use crate::record::{Group, Position, Record};
 
 /// Records that follow each other, each with the name of its group, if it says so: the first of a group always does.
 pub(crate) type Page = Vec<(Option<String>, Record)>;
@@ -9,10 +9,7 @@ pub(crate) type Page = Vec<(Option<String>, Record)>;
 /// The groups after `after`, where a group ends, out of what `page` finds after a position: at least one if there is one.
 ///
 /// An empty page is the end, and the end of a group.
-pub(crate) async fn whole_groups<F>(
-    after: Position,
-    page: impl Fn(Position) -> F,
-) -> Result<Vec<Vec<Record>>, ReadError>
+pub(crate) async fn whole_groups<F>(after: Position, page: impl Fn(Position) -> F) -> Result<Vec<Group>, ReadError>
 where
     F: Future<Output = Result<Page, ReadError>>,
 {
@@ -21,7 +18,7 @@ where
     loop {
         let records = page(last).await?;
         if records.is_empty() {
-            return Ok(groups);
+            return Ok(groups.into_iter().map(Group::of).collect());
         }
         for (said, record) in records {
             last = record.position;
@@ -35,7 +32,7 @@ where
         // The last one may go on in the next page.
         if groups.len() > 1 {
             groups.pop();
-            return Ok(groups);
+            return Ok(groups.into_iter().map(Group::of).collect());
         }
     }
 }
@@ -76,9 +73,9 @@ mod tests {
                 let (mut found, mut last) = (Vec::new(), Position::START);
                 loop {
                     let some = block_on(whole_groups(last, page)).unwrap();
-                    let Some(end) = some.last().and_then(|group: &Vec<Record>| group.last()) else { break };
-                    last = end.position;
-                    found.extend(some.iter().map(Vec::len));
+                    let Some(end) = some.last() else { break };
+                    last = end.last();
+                    found.extend(some.iter().map(|group| group.records().len()));
                 }
                 assert_eq!(found, groups.map(|(_, len)| len), "pages of {len}");
             }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use enact_journal::{
-    BackupError, BackupReader, BackupWriter, BuildError, Embedded, EntityKey, Flaw, Journal, Kind, LogBuilder,
+    BackupError, BackupReader, BackupWriter, BuildError, Embedded, EntityKey, Flaw, Group, Journal, Kind, LogBuilder,
     OpenError, Position, Record, Seq, look, verify,
 };
 use sha2::{Digest, Sha256};
@@ -20,7 +20,7 @@ fn place() -> TempDir {
 }
 
 /// The log of `count` batches in a directory, and its groups.
-fn log(path: &Path, count: usize) -> Vec<Vec<Record>> {
+fn log(path: &Path, count: usize) -> Vec<Group> {
     let journal = Embedded::open(path, options()).expect("a new journal");
     for some in batches(count).chunks(3) {
         let appends: Vec<_> = some.iter().map(|batch| journal.append(batch.clone())).collect();
@@ -30,7 +30,7 @@ fn log(path: &Path, count: usize) -> Vec<Vec<Record>> {
     look(path).expect("a log").collect::<Result<_, _>>().expect("sound")
 }
 
-fn save(path: &Path, groups: &[Vec<Record>]) {
+fn save(path: &Path, groups: &[Group]) {
     let mut backup = BackupWriter::create(path, LOG).expect("a new file");
     groups.iter().for_each(|group| backup.push(group).expect("written"));
     let totals = backup.finish().expect("durable");
@@ -39,7 +39,7 @@ fn save(path: &Path, groups: &[Vec<Record>]) {
 }
 
 /// All groups of the backup, or the first error.
-fn read(path: &Path) -> Result<Vec<Vec<Record>>, BackupError> {
+fn read(path: &Path) -> Result<Vec<Group>, BackupError> {
     let mut backup = BackupReader::open(path)?;
     let groups = backup.by_ref().collect::<Result<Vec<_>, _>>();
     assert_eq!(backup.totals().is_some(), groups.is_ok(), "there are totals exactly if all of it is right");
@@ -47,7 +47,7 @@ fn read(path: &Path) -> Result<Vec<Vec<Record>>, BackupError> {
     groups
 }
 
-fn build(path: &Path, groups: &[Vec<Record>]) -> Result<Position, BuildError> {
+fn build(path: &Path, groups: &[Group]) -> Result<Position, BuildError> {
     let mut log = LogBuilder::begin(path, SEGMENT_BYTES)?;
     groups.iter().try_for_each(|group| log.push(group.clone()))?;
     log.finish()
@@ -75,7 +75,7 @@ fn a_log_that_is_built_from_groups_shows_them_and_goes_on() {
     let place = place();
     let (first, second) = (place.path().join("first"), place.path().join("second"));
     let groups = log(&first, 60);
-    assert_eq!(build(&second, &groups).expect("built"), groups.concat().last().expect("some").position);
+    assert_eq!(build(&second, &groups).expect("built"), groups.last().expect("some").last());
     let built = look(&second).expect("a log");
     assert_ne!(built.log(), look(&first).expect("a log").log());
     assert_eq!(built.collect::<Result<Vec<_>, _>>().expect("sound"), groups);
@@ -155,16 +155,16 @@ fn groups_that_do_not_follow_each_other_are_found() {
     .enumerate()
     {
         let file = place.path().join(number.to_string());
-        save(&file, &[vec![record(0, 1, 1)], second.clone()]);
+        save(&file, &[Group::of(vec![record(0, 1, 1)]), Group::of(second.clone())]);
         let error = read(&file).expect_err("wrong");
         assert!(matches!(&error, BackupError::Damaged(damage) if damage.flaw == flaw), "{error}");
 
         let data = place.path().join(format!("data-{number}"));
-        let error = build(&data, &[vec![record(0, 1, 1)], second]).expect_err("wrong");
+        let error = build(&data, &[Group::of(vec![record(0, 1, 1)]), Group::of(second)]).expect_err("wrong");
         assert!(matches!(&error, BuildError::Record { flaw: found, .. } if *found == flaw), "{error}");
         assert!(!data.exists(), "nothing is built");
     }
-    let error = build(&place.path().join("data"), &[vec![record(0, 1, 2)]]).expect_err("wrong");
+    let error = build(&place.path().join("data"), &[Group::of(vec![record(0, 1, 2)])]).expect_err("wrong");
     assert!(matches!(&error, BuildError::Record { flaw, .. } if *flaw == order(1, 2)), "{error}");
 }
 
@@ -185,7 +185,7 @@ fn bytes_with_their_checksums_that_are_no_records_are_refused() {
     let place = place();
     let file = place.path().join("bank.backup");
     let record = Record { entity: key(1), seq: Seq(1), position: Position(1), kind: Kind(0), payload: vec![1; 8] };
-    save(&file, &[vec![record]]);
+    save(&file, &[Group::of(vec![record])]);
     let whole = fs::read(&file).expect("there");
     let footer = whole.len() - 64;
     for (at, new, place, flaw) in [
@@ -222,7 +222,7 @@ fn a_file_that_is_no_backup_of_this_version_is_refused() {
     let file = place.path().join("bank.backup");
     save(&file, &[]);
     let whole = fs::read(&file).expect("there");
-    for (at, byte, flaw) in [(0, b'X', Flaw::BackupHeader), (8, 2, Flaw::Version { found: 2 })] {
+    for (at, byte, flaw) in [(0, b'X', Flaw::BackupHeader), (8, 3, Flaw::Version { found: 3 })] {
         let mut bytes = whole.clone();
         bytes[at] = byte;
         fs::write(&file, bytes).expect("written");
@@ -231,6 +231,34 @@ fn a_file_that_is_no_backup_of_this_version_is_refused() {
     }
     let error = BackupReader::open(&place.path().join("none")).expect_err("no file");
     assert!(matches!(error, BackupError::Io { .. }), "{error}");
+}
+
+/// What programs have written that did not compact.
+#[test]
+fn a_backup_of_the_first_version_is_read_and_has_no_gaps() {
+    let place = place();
+    let file = place.path().join("bank.backup");
+    let groups = log(&place.path().join("data"), 5);
+    let first_version = |path: &Path| {
+        let mut bytes = fs::read(path).expect("there");
+        bytes[8] = 1;
+        let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..32]);
+        bytes[12..16].copy_from_slice(&sum.to_le_bytes());
+        let hash_at = bytes.len() - 32;
+        let hash = Sha256::digest(&bytes[..hash_at]);
+        bytes[hash_at..].copy_from_slice(&hash);
+        fs::write(path, bytes).expect("written");
+    };
+    save(&file, &groups);
+    first_version(&file);
+    assert_eq!(read(&file).expect("sound"), groups);
+
+    let file = place.path().join("gap.backup");
+    save(&file, &[Group::new(Position(1), Position(3), Vec::new())]);
+    assert_eq!(read(&file).expect("sound").len(), 1);
+    first_version(&file);
+    let error = read(&file).expect_err("there are no gaps");
+    assert!(matches!(&error, BackupError::Damaged(damage) if damage.flaw == Flaw::Malformed), "{error}");
 }
 
 #[test]
@@ -329,7 +357,7 @@ fn records_longer_than_a_journal_takes_are_not_built() {
         kind: Kind(0),
         payload: vec![0; bytes - entity.as_str().len()],
     };
-    build(&place.path().join("most"), &[vec![record(16 << 20)]]).expect("the most that a journal takes");
-    let error = build(&place.path().join("more"), &[vec![record((16 << 20) + 1)]]).expect_err("more");
+    build(&place.path().join("most"), &[Group::of(vec![record(16 << 20)])]).expect("the most that a journal takes");
+    let error = build(&place.path().join("more"), &[Group::of(vec![record((16 << 20) + 1)])]).expect_err("more");
     assert!(matches!(error, BuildError::Record { flaw: Flaw::Malformed, .. }), "{error}");
 }

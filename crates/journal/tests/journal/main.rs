@@ -2,6 +2,7 @@
 
 mod backups;
 mod checkpoints;
+mod compaction;
 mod contract_embedded;
 mod contract_memory;
 mod contract_sim;

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use enact_journal::{
-    Damage, Diagnosis, EntityKey, Finding, Flaw, Harmless, Journal, NewRecord, Position, Record, Salvage, Seq,
+    Damage, Diagnosis, EntityKey, Finding, Flaw, Group, Harmless, Journal, NewRecord, Position, Record, Salvage, Seq,
     Snapshot, verify_on,
 };
 use enact_journal_kit::sim::SimDisk;
 
-use crate::workload::{batches, block_on, key, open, records};
+use crate::workload::{batches, block_on, flat, key, open, records};
 
 const MANIFEST: &str = "manifest";
 const SNAPSHOTS: &str = "snapshots.redb";
@@ -38,14 +38,16 @@ fn files(disk: &SimDisk) -> Vec<(String, Option<Vec<u8>>)> {
 pub(crate) fn salvaged(disk: &SimDisk, all: &[Record]) -> (BTreeSet<u64>, Diagnosis) {
     let before = files(disk);
     let mut salvage = Salvage::open_on(disk.mount()).expect("readable");
-    let groups: Vec<Vec<Record>> = salvage.by_ref().collect::<Result<_, _>>().expect("readable");
+    let groups: Vec<Group> = salvage.by_ref().collect::<Result<_, _>>().expect("readable");
+    let left = flat(&groups);
     let diagnosis = salvage.diagnosis().clone();
     assert_eq!(files(disk), before, "nothing is changed");
-    for record in groups.iter().flatten() {
+    for record in &left {
         assert_eq!(*record, all[record.position.0 as usize - 1], "a record that was never written");
     }
-    let left: BTreeSet<u64> = groups.iter().flatten().map(|record| record.position.0).collect();
-    assert_eq!(left.len(), groups.iter().flatten().count(), "a record comes twice");
+    let count = left.len();
+    let left: BTreeSet<u64> = left.iter().map(|record| record.position.0).collect();
+    assert_eq!(left.len(), count, "a record comes twice");
     let missing: BTreeSet<u64> = (1..=diagnosis.last.0).filter(|position| !left.contains(position)).collect();
     let told: Vec<u64> = diagnosis
         .findings

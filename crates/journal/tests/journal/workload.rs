@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use enact_journal::disk::Disk;
-use enact_journal::{Embedded, EntityKey, Journal, Kind, NewRecord, OpenError, Options, Position, Record, Seq};
+use enact_journal::{Embedded, EntityKey, Group, Journal, Kind, NewRecord, OpenError, Options, Position, Record, Seq};
 pub(crate) use enact_journal_kit::contract::block_on;
 
 /// Small segments, so that a few dozen appends seal several.
@@ -84,4 +84,9 @@ pub(crate) fn whole_batches(batches: &[Vec<NewRecord>], found: &[Record]) -> usi
     }
     assert_eq!(found, &records(batches)[..], "more or other records than were submitted");
     batches.len()
+}
+
+/// The records of `groups`, in order.
+pub(crate) fn flat(groups: &[Group]) -> Vec<Record> {
+    groups.iter().flat_map(Group::records).cloned().collect()
 }

@@ -1,6 +1,6 @@
 //! Records that the tests of journals on servers write and read.
 
-use enact_journal::{EntityKey, Journal, Kind, NewRecord, Position, ReadError, Record, Seq};
+use enact_journal::{EntityKey, Group, Journal, Kind, NewRecord, Position, ReadError, Record, Seq};
 use enact_journal_kit::contract::block_on;
 
 pub(crate) fn key(id: u64) -> EntityKey {
@@ -39,12 +39,12 @@ pub(crate) async fn append_three(writer: &impl Journal) {
 }
 
 /// The lengths of all groups that `groups` finds behind positions.
-pub(crate) async fn lengths(groups: impl AsyncFn(Position) -> Result<Vec<Vec<Record>>, ReadError>) -> Vec<usize> {
+pub(crate) async fn lengths(groups: impl AsyncFn(Position) -> Result<Vec<Group>, ReadError>) -> Vec<usize> {
     let (mut lengths, mut last) = (Vec::new(), Position::START);
     loop {
         let found = groups(last).await.expect("readable");
-        let Some(end) = found.last().and_then(|group| group.last()) else { return lengths };
-        last = end.position;
-        lengths.extend(found.iter().map(Vec::len));
+        let Some(end) = found.last() else { return lengths };
+        last = end.last();
+        lengths.extend(found.iter().map(|group| group.records().len()));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
 use enact_entities::{Durability, EntityKey, Record, TxId};
-use enact_journal::{Diagnosis, Finding, Position, Record as Stored};
+use enact_journal::{Diagnosis, Finding, Group, Position, Record as Stored};
 
 use crate::contract;
 use crate::journal::tally::{Tally, Times, decode};
@@ -62,8 +62,8 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Takes the next group.
-    pub(super) fn add(&mut self, group: Vec<Stored>) {
-        let (first, last) = (group[0].position, group[group.len() - 1].position);
+    pub(super) fn add(&mut self, group: Group) {
+        let (first, last) = (group.first(), group.last());
         self.skip_to(first);
         self.read_to = last;
         // A record of another version of the program is kept like any other; only what it says is not known.
@@ -172,10 +172,10 @@ mod tests {
 
     use super::*;
 
-    fn group(position: u64, record: &Record<EventCall>) -> Vec<Stored> {
+    fn group(position: u64, record: &Record<EventCall>) -> Group {
         let entity = EntityKey::new("Lamp", "l").expect("a name");
         let (kind, payload) = (Kind(record.kind()), record.encode());
-        vec![Stored { entity, seq: Seq(position), position: Position(position), kind, payload }]
+        Group::of(vec![Stored { entity, seq: Seq(position), position: Position(position), kind, payload }])
     }
 
     fn prepared(tx: u128) -> Record<EventCall> {

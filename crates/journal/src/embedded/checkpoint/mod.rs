@@ -26,18 +26,18 @@
 //! The bytes of the segments that a checkpoint covers are checked [in the background](super::upkeep) once the journal is
 //! open, and by every read of a record.
 
-mod entries;
 mod merge;
 
 use std::io;
 use std::sync::Arc;
 
-use self::entries::Reader;
 pub(super) use self::merge::merge;
 use super::catalog::Extent;
 use super::format::{Address, Hash, LogId, Mark, segment_name};
 use super::manifest::Seal;
+use super::reader::{self, Reader};
 use super::scan::Tip;
+use super::segment::Segment;
 use crate::disk::{Disk, DiskFile};
 use crate::numbers::{u16_at, u32_at, u64_at};
 use crate::record::{EntityKey, Position, Seq};
@@ -164,25 +164,34 @@ impl Checkpoint {
     pub(super) fn fits(&self, disk: &dyn Disk, seals: &[Seal]) -> bool {
         let count = self.head.segment_count as usize;
         let is_there = |(number, seal): (u32, &Seal)| {
-            disk.look_up(&segment_name(number)).is_ok_and(|found| found.size == u64::from(seal.len))
+            let is_long = disk.look_up(&segment_name(number)).is_ok_and(|found| found.size == u64::from(seal.len));
+            is_long
+                || Segment::open(disk, number).is_ok_and(|found| found.head().is_some_and(|head| head.seal == *seal))
         };
         let covered = seals.get(..count).unwrap_or_default();
         covered.last() == Some(&self.head.seal) && (1..).zip(covered).all(is_there)
     }
 
-    /// Whether it is of segments that end with `last` and `hash`, and of entities with these tips, of which it has `entity_count`.
+    /// Whether it is of segments that end with `last` and `hash`, and of the entities with these tips, which are `entity_count`. Classes
+    /// of which `is_discarded` holds do not count.
     pub(super) fn says(
         &self,
         last: Position,
         hash: Hash,
+        is_discarded: impl Fn(&str) -> bool,
         entity_count: usize,
         tip: impl Fn(&EntityKey) -> Option<Tip>,
     ) -> bool {
         let mut found = 0;
         (self.head.last, self.head.hash) == (last, hash)
             && self.entities().all(|entity| {
-                found += 1;
-                entity.is_ok_and(|(entity, said)| tip(&entity) == Some(said))
+                entity.is_ok_and(|(entity, said)| {
+                    if is_discarded(entity.class()) {
+                        return true;
+                    }
+                    found += 1;
+                    tip(&entity) == Some(said)
+                })
             })
             && found == entity_count
     }
@@ -208,7 +217,7 @@ impl Checkpoint {
     }
 }
 
-/// Whether the entities of `class` are left out, as those of the classes `omitted` are, which are in order.
+/// Whether `class` is one of the classes `omitted`, which are in order.
 pub(super) fn is_omitted(omitted: &[String], class: &str) -> bool {
     omitted.binary_search_by(|name| name.as_str().cmp(class)).is_ok()
 }
@@ -239,7 +248,7 @@ fn entity(reader: &mut Reader) -> io::Result<Option<(EntityKey, Tip)>> {
     if len == 0 {
         return Ok(None);
     }
-    let key = entries::key(reader.take(len)?)?;
+    let key = reader::key(reader.take(len)?)?;
     let tip = reader.take(16)?;
     Ok(Some((key, Tip { seq: Seq(u64_at(tip, 0)), address: Address::from_bits(u64_at(tip, 8)) })))
 }

@@ -1,6 +1,6 @@
 //! The checkpoint that a start would believe, and whether the segments say the same.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 
 use super::super::OpenError;
@@ -29,12 +29,19 @@ impl Believed {
     }
 
     /// Whether it covers the segments up to `number` and says something else of them: they end with `last` and `hash`, and the
-    /// entities have these `tips`.
-    pub(super) fn differs(&self, number: u32, last: Position, hash: Hash, tips: &HashMap<EntityKey, Tip>) -> bool {
+    /// entities have these `tips`, but for those of the classes `discarded`.
+    pub(super) fn differs(
+        &self,
+        number: u32,
+        last: Position,
+        hash: Hash,
+        discarded: &BTreeSet<String>,
+        tips: &HashMap<EntityKey, Tip>,
+    ) -> bool {
         let Some(checkpoint) = self.0.as_ref().filter(|found| found.head().segment_count == number) else {
             return false;
         };
         let covered = tips.keys().filter(|entity| !is_omitted(&checkpoint.omitted, entity.class())).count();
-        !checkpoint.says(last, hash, covered, |entity| tips.get(entity).copied())
+        !checkpoint.says(last, hash, |class| discarded.contains(class), covered, |entity| tips.get(entity).copied())
     }
 }

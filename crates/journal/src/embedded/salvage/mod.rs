@@ -15,6 +15,10 @@
 //! that cannot have been written there. Nothing is taken behind a segment that does not continue the one before, as
 //! nobody can tell which of both is the right one.
 //!
+//! # Discarded records
+//! A group of a segment that was compacted has the positions that it always had. Of a class of which some segment has lost records
+//! to compaction, nothing is taken from there on, and nothing is missing.
+//!
 //! # Where the log ends
 //! At the high-water mark or behind it, as when it is opened. If no slot of the manifest is whole, nobody knows whether
 //! something is missing at the end.
@@ -42,15 +46,14 @@ use self::promised::Promised;
 use self::walk::{Part, Walk, hash_of, walk};
 use super::OpenError;
 use super::checkpoint::CHECKPOINT;
-use super::format::{Address, Footer, HEADER_LEN, Hash, LogId, SegmentHeader, segment_name, segment_number};
+use super::format::{Address, Footer, Frame, HEADER_LEN, Hash, LogId, SegmentHeader, segment_name, segment_number};
 use super::manifest::Seal;
 use super::recover::{damage, find_footer};
-use super::scan::{Group, Tip};
-use super::store::to_record;
-use super::verify::read_segment;
+use super::scan::{Group as Stored, Tip};
+use super::segment::{Segment, Whole};
 use crate::damage::{Damage, Flaw};
 use crate::disk::{Disk, OsDisk};
-use crate::record::{EntityKey, Position, Record};
+use crate::record::{EntityKey, Group, Position};
 
 /// The groups of a log that are whole, in order, past all damage: their positions ascend and may leave some out.
 ///
@@ -77,7 +80,7 @@ use crate::record::{EntityKey, Position, Record};
 /// std::fs::write(&segment, bytes)?;
 ///
 /// let mut salvage = Salvage::open(&path)?;
-/// let positions: Vec<_> = salvage.by_ref().map(|group| Ok(group?[0].position)).collect::<Result<_, OpenError>>()?;
+/// let positions: Vec<_> = salvage.by_ref().map(|group| Ok(group?.first())).collect::<Result<_, OpenError>>()?;
 /// assert_eq!(positions, [Position(1), Position(3)]);
 /// assert_eq!(salvage.diagnosis().findings[1], Finding::Missing { first: Position(2), last: Position(2) });
 /// # use enact_journal::OpenError;
@@ -98,11 +101,13 @@ pub struct Salvage {
     hash: Option<Hash>,
     next: Position,
     tips: HashMap<EntityKey, Tip>,
+    /// Classes of which records were discarded.
+    discarded: BTreeSet<String>,
     /// Missing records of which nobody knows yet of which entity they are.
     unexplained: u64,
     /// Something was found since the last group.
     is_interrupted: bool,
-    groups: vec::IntoIter<Vec<Record>>,
+    groups: vec::IntoIter<Group>,
     is_over: bool,
     diagnosis: Diagnosis,
 }
@@ -136,6 +141,7 @@ impl Salvage {
             hash: Some([0; 32]),
             next: Position(1),
             tips: HashMap::new(),
+            discarded: BTreeSet::new(),
             unexplained: 0,
             is_interrupted: false,
             groups: Vec::new().into_iter(),
@@ -182,8 +188,8 @@ impl Salvage {
     fn next_segment(&mut self) -> Result<(), OpenError> {
         self.number += 1;
         let number = self.number;
-        let bytes = match self.present.contains(&number).then(|| read_segment(&*self.disk, number)) {
-            Some(bytes) => bytes?,
+        let segment = match self.present.contains(&number).then(|| Whole::read(&*self.disk, number)) {
+            Some(segment) => segment?,
             None => {
                 self.found(damage(number, 0, Flaw::Missing));
                 self.hash = None;
@@ -191,19 +197,20 @@ impl Salvage {
             }
         };
         self.diagnosis.segment_count += 1;
-        let groups = self.take(number, &bytes)?;
+        let groups = self.take(number, &segment)?;
         self.groups = groups.into_iter();
         Ok(())
     }
 
     /// The groups of segment `number`.
-    fn take(&mut self, number: u32, bytes: &[u8]) -> Result<Vec<Vec<Record>>, OpenError> {
+    fn take(&mut self, number: u32, segment: &Whole) -> Result<Vec<Group>, OpenError> {
+        let Whole { bytes, discarded, .. } = segment;
         let hash_before = self.hash.take();
         let header = SegmentHeader::decode(bytes, number);
         let log = self.log.or(header.as_ref().ok().map(|header| header.log));
         self.log = log;
         let seal = self.promised.seal(number);
-        let is_exact = seal == Some(Seal::of(bytes));
+        let is_exact = seal.is_some() && seal == segment.seal;
         let header = match (header, log) {
             (Err(flaw), _) => Err(flaw),
             (Ok(header), log) if log != Some(header.log) => Err(Flaw::Foreign),
@@ -227,6 +234,10 @@ impl Salvage {
             }
         }
         let Some(log) = log else { return Ok(Vec::new()) };
+        if let Some(classes) = discarded {
+            self.discarded.extend(classes.iter().cloned());
+            self.tips.retain(|entity, _| !self.discarded.contains(entity.class()));
+        }
 
         let place = SegmentHeader { number, log, first: self.next, previous_hash: [0; 32] };
         let footer = find_footer(bytes, &place);
@@ -234,7 +245,7 @@ impl Salvage {
         let mut walk = walk(groups, log, number);
         if !is_exact
             && let Some((footer, start)) = &footer
-            && let Some(other) = self.other_history(number, header.is_ok(), &walk, groups, (footer, *start), seal)?
+            && let Some(other) = self.other_history(number, header.is_ok(), &walk, segment, (footer, *start), seal)?
         {
             self.found(other);
             return Ok(Vec::new());
@@ -258,7 +269,7 @@ impl Salvage {
         number: u32,
         has_header: bool,
         walk: &Walk<'_>,
-        groups: &[u8],
+        segment: &Whole,
         (footer, start): (&Footer, u32),
         seal: Option<Seal>,
     ) -> Result<Option<Damage>, OpenError> {
@@ -266,7 +277,9 @@ impl Salvage {
             let next_follows = self.hash_in(number + 1)?.is_none_or(|hash| hash == footer.hash);
             return Ok((!next_follows).then(|| damage(number, 0, Flaw::Unlisted)));
         }
-        let contents = walk.contents(footer.first).map(|contents| contents.footer(hash_of(groups)));
+        let is_compacted = segment.discarded.is_some();
+        let hash = if is_compacted { footer.hash } else { hash_of(&segment.bytes[..start as usize]) };
+        let contents = walk.contents(footer.first).map(|contents| contents.footer(hash));
         if contents.as_ref() != Some(footer) {
             return Ok(Some(damage(number, start.into(), Flaw::FooterMismatch)));
         }
@@ -280,21 +293,21 @@ impl Salvage {
         }
         let mut bytes = vec![0; HEADER_LEN as usize];
         let name = segment_name(number);
-        let read = self.disk.open(&name).and_then(|file| file.read_at(0, &mut bytes));
+        let read = Segment::open(&*self.disk, number).and_then(|segment| segment.file.read_at(0, &mut bytes));
         bytes.truncate(read.map_err(|error| OpenError::io(&name, &error))?);
         let header = SegmentHeader::decode(&bytes, number).ok();
         Ok(header.filter(|header| Some(header.log) == self.log).map(|header| header.previous_hash))
     }
 
     /// The groups up to one that cannot have been written here, and `false` if there is one.
-    fn take_groups(&mut self, number: u32, walk: &Walk<'_>) -> (Vec<Vec<Record>>, bool) {
+    fn take_groups(&mut self, number: u32, walk: &Walk<'_>) -> (Vec<Group>, bool) {
         let mut taken = Vec::new();
         for part in &walk.parts {
             match part {
                 Part::Flaw(offset, flaw) => self.found(damage(number, *offset, flaw.clone())),
-                Part::Group(_, group) if group.records.is_empty() => {}
+                Part::Group(_, group) if group.count == 0 => {}
                 Part::Group(start, group) => match self.admit(group) {
-                    Ok(records) => taken.push(records),
+                    Ok(group) => taken.extend(group),
                     Err((offset, flaw)) => {
                         self.found(damage(number, offset.unwrap_or(*start).into(), flaw));
                         return (taken, false);
@@ -306,20 +319,25 @@ impl Salvage {
     }
 
     /// Takes a group that follows those before; otherwise nothing of it.
-    fn admit(&mut self, group: &Group<'_>) -> Result<Vec<Record>, (Option<u32>, Flaw)> {
+    fn admit(&mut self, group: &Stored<'_>) -> Result<Option<Group>, (Option<u32>, Flaw)> {
         let first = group.first;
         if first < self.next || first > self.next && !self.is_interrupted {
             return Err((None, Flaw::Order { expected: self.next, found: first }));
         }
         let mut unexplained = self.unexplained + (first.0 - self.next.0);
         let mut tips: HashMap<EntityKey, (Tip, u64)> = HashMap::new();
-        let mut records = Vec::with_capacity(group.records.len());
-        for ((place, stored), position) in group.records.iter().zip(first.0..) {
+        let mut next = first;
+        for (place, frame) in &group.frames {
             let wrong = |flaw| (Some(place.offset()), flaw);
-            if stored.position != Position(position) {
-                return Err(wrong(Flaw::Order { expected: Position(position), found: stored.position }));
+            if frame.first() != next {
+                return Err(wrong(Flaw::Order { expected: next, found: frame.first() }));
             }
+            next.0 += u64::from(frame.count());
+            let Frame::Record(stored) = frame else { continue };
             let entity: EntityKey = stored.key.parse().map_err(|_| wrong(Flaw::Malformed))?;
+            if self.discarded.contains(entity.class()) {
+                continue;
+            }
             let (tip, missing) = match tips.get(&entity) {
                 Some(known) => *known,
                 None => (self.tips.get(&entity).copied().unwrap_or_default(), 0),
@@ -337,17 +355,18 @@ impl Salvage {
             let skipped = skipped.unwrap_or_default();
             unexplained -= skipped;
             let tip = Tip { seq: stored.seq, address: *place };
-            tips.insert(entity.clone(), (tip, missing + skipped));
-            records.push(to_record(entity, stored));
+            tips.insert(entity, (tip, missing + skipped));
         }
+        let taken = group.to_group(|class| self.discarded.contains(class));
+        let taken = taken.map_err(|offset| (Some(offset), Flaw::Malformed))?;
         self.reach(first);
         for (entity, (tip, missing)) in tips {
             self.explain(&entity, missing);
             self.tips.insert(entity, tip);
         }
-        self.next = Position(first.0 + records.len() as u64);
+        self.next = next;
         self.is_interrupted = false;
-        Ok(records)
+        Ok(taken)
     }
 
     /// So many of the missing records are of `entity`.
@@ -366,6 +385,9 @@ impl Salvage {
         }
         self.reach(next);
         for (entity, share) in &footer.entities {
+            if self.discarded.contains(entity.class()) {
+                continue;
+            }
             let tip = self.tips.get(entity).copied().unwrap_or_default();
             let missing = share.last.0.saturating_sub(tip.seq.0);
             if missing > 0 {
@@ -378,7 +400,7 @@ impl Salvage {
     /// Compares the checkpoint, if it covers the segments up to this one and all of them are whole.
     fn compare_checkpoint(&mut self, number: u32) {
         let (last, hash) = (Position(self.next.0 - 1), self.hash.unwrap_or_default());
-        if self.diagnosis.is_sound() && self.believed.differs(number, last, hash, &self.tips) {
+        if self.diagnosis.is_sound() && self.believed.differs(number, last, hash, &self.discarded, &self.tips) {
             self.found(Damage { file: CHECKPOINT.to_owned(), offset: 0, flaw: Flaw::Checkpoint });
         }
     }
@@ -411,7 +433,7 @@ impl Salvage {
 }
 
 impl Iterator for Salvage {
-    type Item = Result<Vec<Record>, OpenError>;
+    type Item = Result<Group, OpenError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {

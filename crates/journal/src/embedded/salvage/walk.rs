@@ -6,7 +6,7 @@
 use sha2::{Digest, Sha256};
 
 use super::super::contents::Contents;
-use super::super::format::{Address, HEADER_LEN, Hash, LogId, find_group};
+use super::super::format::{Address, Frame, HEADER_LEN, Hash, LogId, find_group};
 use super::super::scan::Group;
 use crate::damage::Flaw;
 use crate::record::Position;
@@ -73,14 +73,17 @@ impl<'a> Walk<'a> {
     pub(super) fn contents(&self, first: Position) -> Option<Contents> {
         let mut contents = Contents::new(first);
         for (start, group) in self.groups() {
-            if !group.records.is_empty() {
+            if group.count > 0 {
                 contents.begin_group(start);
             }
-            for (place, stored) in &group.records {
-                if stored.position != contents.next() {
+            for (place, frame) in &group.frames {
+                if frame.first() != contents.next() {
                     return None;
                 }
-                contents.add(&stored.key.parse().ok()?, stored.seq, place.offset());
+                match frame {
+                    Frame::Record(stored) => contents.add(&stored.key.parse().ok()?, stored.seq, place.offset()),
+                    Frame::Gap(gap) => contents.skip(gap.count),
+                }
             }
         }
         Some(contents)
