@@ -127,8 +127,8 @@ pub use self::coordinator::{
 };
 pub use self::engine::{
     Awaited, Command, DelayCount, DiskState, Doubt, Engine, EngineOptions, Entities, EntityError, EventCount, Link,
-    ManualClock, Membership, MessageError, Metrics, Network, NodeCounts, OTHER, ReadError, Receipt, ShutdownError,
-    Standing, SubmitError, SystemClock, Transport, Waits, WallClock, timer_key,
+    ManualClock, Membership, MessageError, Metrics, Network, News, NodeCounts, OTHER, ReadError, Receipt,
+    ShutdownError, Standing, SubmitError, SystemClock, Transport, Waits, WallClock, timer_key,
 };
 pub use self::message::{Decide, Precommit, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{

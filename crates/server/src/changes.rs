@@ -13,12 +13,12 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
-use enact_entities::{Changes, Cursor, Entities, EntityChange, ReadError, Rebel};
+use enact_entities::{Changes, Cursor, Entities, EntityChange, News, ReadError, Rebel};
 use enact_rebel::EventCall;
 use futures_util::stream::{self, Stream, StreamExt};
 use serde::Serialize;
 use serde_json::Value as JsonValue;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use utoipa::ToSchema;
 
 use crate::api::Api;
@@ -37,8 +37,12 @@ pub(crate) const FOLLOWERS_MAX: usize = 64;
 
 /// How many changes of a stream are read at a time.
 const READ_AT_ONCE: usize = 250;
-/// How long a stream waits when there was nothing new.
-const PAUSE: Duration = Duration::from_millis(50);
+/// How long after a look a stream looks again at the earliest, so that under load it finds many changes at a time.
+const PAUSE: Duration = Duration::from_millis(20);
+/// After how long without news a stream looks all the same: a remote journal may have had another writer.
+const LOOK_AFTER: Duration = Duration::from_millis(500);
+/// How often a stream looks that gets no news, as other nodes have changes, too.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// After how long without a change a stream says that it is alive, and how far it is.
 const QUIET_MAX: Duration = Duration::from_secs(10);
 /// How long a reading of a stream may take.
@@ -175,6 +179,8 @@ fn entry<'a>(change: &'a Known, cursors: &Cursors) -> Entry<'a> {
 struct Follower<E> {
     entities: E,
     asked: Asked,
+    news: Option<News>,
+    looked_at: Instant,
     /// Whether the last reading has left something.
     has_more: bool,
     last_told: Instant,
@@ -183,7 +189,9 @@ struct Follower<E> {
 
 impl<E: Entities<Model = Rebel>> Follower<E> {
     fn new(entities: E, asked: Asked, share: Share) -> Self {
-        Self { entities, asked, has_more: false, last_told: Instant::now(), _share: share }
+        // Before the first look, so that nothing is missed behind it.
+        let (news, now) = (entities.news(), Instant::now());
+        Self { entities, asked, news, looked_at: now, has_more: false, last_told: now, _share: share }
     }
 
     /// What the client is told, `first` and what comes after it, until the server stops or cannot read.
@@ -202,7 +210,7 @@ impl<E: Entities<Model = Rebel>> Follower<E> {
     async fn next(&mut self) -> Result<Vec<Event>, ReadError> {
         loop {
             if !self.has_more {
-                sleep(PAUSE).await;
+                self.pause().await;
             }
             let mut events = self.look().await?;
             if events.is_empty() && self.last_told.elapsed() >= QUIET_MAX {
@@ -216,8 +224,18 @@ impl<E: Entities<Model = Rebel>> Follower<E> {
         }
     }
 
+    /// Waits until there may be something new.
+    async fn pause(&mut self) {
+        sleep_until(self.looked_at + PAUSE).await;
+        match &mut self.news {
+            Some(news) => drop(timeout_at(self.looked_at + LOOK_AFTER, news.wait()).await),
+            None => sleep_until(self.looked_at + LOOK_EVERY).await,
+        }
+    }
+
     /// The next changes, if there are any.
     async fn look(&mut self) -> Result<Vec<Event>, ReadError> {
+        self.looked_at = Instant::now();
         let Read { changes, next, has_more } = read(&self.entities, &self.asked.after, READ_AT_ONCE, DEADLINE).await?;
         let wanted = changes.iter().filter(|(change, _)| is_wanted(&self.asked.classes, change));
         let events = wanted.map(|(change, cursors)| event(change, cursors)).collect();

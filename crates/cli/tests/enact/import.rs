@@ -1,8 +1,10 @@
 //! `enact import` against the real server: its page, what is refused, and what happens once although it is sent twice.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::ops::RangeInclusive;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -78,63 +80,163 @@ async fn the_page_shows_what_an_import_prints() {
 /// Deeper than a server reads, so that all of its batch is refused.
 const DEEP: &str = r#"{"class": "Account", "id": "x", "event": "Open", "arguments": {"a": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}}"#;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn each_wrong_line_of_thousands_is_told_and_all_others_are_done() {
-    const LINES: usize = 2_500;
-    let desk = Desk::new(BANK);
-    let wrong = [
-        (1, "no JSON", None),
-        (2, "[1]", None),
-        (
-            700,
-            r#"{"class": "Account", "id": "x", "event": "Open", "arguments": {"initialDeposit": "EUR -1.00"}}"#,
-            Some(409),
-        ),
-        (701, r#"{"class": "Account", "id": "x", "event": "Open", "arguments": {"initialDeposit": "1"}}"#, Some(422)),
-        (702, r#"{"class": "Account", "id": "x", "event": "Open", "arguments": {"a": 1, "a": 2}}"#, Some(422)),
-        (1_400, r#"{"class": "Safe", "id": "x", "event": "Open", "arguments": {}}"#, Some(404)),
-        (1_401, DEEP, Some(422)),
-        (
-            1_402,
-            r#"{"class": "Account", "id": "x", "event": "Receive", "arguments": {"amount": "EUR 1.00"}}"#,
-            Some(404),
-        ),
-        (
-            2_300,
-            r#"{"class": "Account", "id": "x/y", "event": "Open", "arguments": {"initialDeposit": "EUR 1.00"}}"#,
-            Some(422),
-        ),
-        (2_500, r#"{"class": "Account", "id": "x", "event": "Deposit", "arguments": {"amount": "EUR 1.00"}"#, None),
-    ];
-    let line = |number: usize| match wrong.iter().find(|(at, ..)| *at == number) {
-        Some((_, line, _)) => (*line).to_owned(),
-        None => {
-            let command = json!({
-                "class": "Account", "id": format!("a{number}"), "event": "Open",
-                "arguments": { "initialDeposit": "EUR 1.00" }
-            });
-            command.to_string()
-        }
-    };
-    let text: String = (1..=LINES).map(|number| line(number) + "\n").collect();
-    desk.write("accounts.jsonl", text);
-    let (status, stdout, stderr) = told(desk.import(&["accounts.jsonl", "--refused", "refused.jsonl"]));
-    assert_eq!((status, &*stderr), (Some(7), "error: 10 lines were refused\n"));
-    assert_eq!(stdout, "imported: done 2490, of which before 0; refused 10; not answered 0\n");
-    let refused = fs::read_to_string(desk.directory.path().join("refused.jsonl")).expect("written");
-    let mut refused: Vec<(usize, Option<u64>)> = refused
-        .lines()
-        .map(|line| {
-            let line: Value = serde_json::from_str(line).expect("JSON");
-            assert!(line["problem"]["detail"].is_string(), "{line}");
-            (line["line"].as_u64().expect("a number") as usize, line["problem"]["status"].as_u64())
-        })
-        .collect();
-    refused.sort_unstable();
-    assert_eq!(refused, wrong.map(|(at, _, status)| (at, status)));
-    for number in [3, 1_399, 2_499] {
-        assert_eq!(desk.bank.get(&format!("/Account/a{number}")).await.0, StatusCode::OK);
+/// Accounts to be opened, one a line, with ten lines in between that are wrong.
+struct Accounts {
+    lines: usize,
+    /// The number of each, what it is, and the status and a part of what is told of it.
+    wrong: [(usize, &'static str, Option<u64>, &'static str); 10],
+}
+
+impl Accounts {
+    /// As many lines as `ENACT_IMPORT_LINES` says.
+    fn new() -> Self {
+        let lines = std::env::var("ENACT_IMPORT_LINES").map_or(20_000, |lines| lines.parse().expect("a number"));
+        println!("repeat with: ENACT_IMPORT_LINES={lines} cargo test -p enact-cli --test enact import");
+        let wrong = [
+            (1, "no JSON", None, "one JSON object"),
+            (2, "[1]", None, "one JSON object"),
+            (
+                lines / 4,
+                r#"{"class": "Account", "id": "x", "event": "Open", "arguments": {"initialDeposit": "EUR -1.00"}}"#,
+                Some(409),
+                "initialDeposit >= EUR 0.00",
+            ),
+            (
+                lines / 4 + 1,
+                r#"{"class": "Account", "id": "x", "event": "Open", "arguments": {"initialDeposit": "1"}}"#,
+                Some(422),
+                "not as declared: `initialDeposit`",
+            ),
+            (
+                lines / 4 + 2,
+                r#"{"class": "Account", "id": "x", "event": "Open", "arguments": {"a": 1, "a": 2}}"#,
+                Some(422),
+                "\"a\" stands twice",
+            ),
+            (
+                lines / 2,
+                r#"{"class": "Safe", "id": "x", "event": "Open", "arguments": {}}"#,
+                Some(404),
+                "no class `Safe`",
+            ),
+            (lines / 2 + 1, DEEP, Some(422), "nested deeper"),
+            (
+                lines / 2 + 2,
+                r#"{"class": "Account", "id": "x", "event": "Receive", "arguments": {"amount": "EUR 1.00"}}"#,
+                Some(404),
+                "no event `Receive`",
+            ),
+            (
+                lines - 200,
+                r#"{"class": "Account", "id": "x/y", "event": "Open", "arguments": {"initialDeposit": "EUR 1.00"}}"#,
+                Some(422),
+                "not as declared: `id`",
+            ),
+            (
+                lines,
+                r#"{"class": "Account", "id": "x", "event": "Deposit", "arguments": {"amount": "EUR 1.00"}"#,
+                None,
+                "EOF while parsing",
+            ),
+        ];
+        Self { lines, wrong }
     }
+
+    fn text(&self) -> String {
+        let line = |number: usize| match self.wrong.iter().find(|(at, ..)| *at == number) {
+            Some((_, line, ..)) => (*line).to_owned(),
+            None => {
+                let arguments = json!({ "initialDeposit": format!("EUR {number}.00") });
+                json!({ "class": "Account", "id": format!("a{number}"), "event": "Open", "arguments": arguments })
+                    .to_string()
+            }
+        };
+        (1..=self.lines).map(|number| line(number) + "\n").collect()
+    }
+
+    /// What has happened behind an import: each account is opened, once, and with its own deposit.
+    fn opened(&self) -> BTreeMap<String, String> {
+        let is_right = |number: &usize| self.wrong.iter().all(|(at, ..)| at != number);
+        let right = (1..=self.lines).filter(is_right);
+        right.map(|number| (format!("a{number}"), format!("EUR {number}.00"))).collect()
+    }
+
+    /// Checks what an import says, of whose lines so many were done `before`, and what it tells of those that were refused.
+    fn check(&self, desk: &Desk, output: Output, before: RangeInclusive<usize>) {
+        let done = self.lines - self.wrong.len();
+        let (status, stdout, stderr) = told(output);
+        assert_eq!((status, &*stderr), (Some(7), "error: 10 lines were refused\n"));
+        let rest = stdout.strip_prefix(&format!("imported: done {done}, of which before ")).expect("all are done");
+        let (found, rest) = rest.split_once(';').expect("more follows");
+        assert!(before.contains(&found.parse().expect("a number")), "{found} of {before:?}");
+        assert_eq!(rest, " refused 10; not answered 0\n");
+        let refused = fs::read_to_string(desk.directory.path().join("refused.jsonl")).expect("written");
+        let mut refused: Vec<Value> = refused.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        refused.sort_unstable_by_key(|refused| refused["line"].as_u64());
+        for (refused, (at, _, status, why)) in refused.iter().zip(&self.wrong) {
+            let Value::Object(problem) = &refused["problem"] else { panic!("{refused}") };
+            let found = (&refused["line"], problem.get("status").and_then(Value::as_u64));
+            assert_eq!(found, (&json!(at), *status), "{refused}");
+            let reason = problem["detail"].as_str().expect("a text");
+            assert!(reason.contains(why), "{refused}");
+        }
+        assert_eq!(refused.len(), self.wrong.len());
+    }
+}
+
+/// The deposit with which each account was opened, and how far the journal goes, as soon as the server has time to say it.
+async fn opened(bank: &Served) -> (BTreeMap<String, String>, String) {
+    let (mut opened, mut after) = (BTreeMap::new(), "0.0.0".to_owned());
+    loop {
+        let (status, mut page) = bank.get(&format!("/-/changes?limit=1000&after={after}")).await;
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            continue;
+        }
+        assert_eq!(status, StatusCode::OK, "{page}");
+        let Value::Array(changes) = page["changes"].take() else { panic!("{page}") };
+        if changes.is_empty() {
+            return (opened, after);
+        }
+        for change in changes {
+            let (event, id) = (&change["events"][0], change["id"].as_str().expect("a text").to_owned());
+            assert_eq!(event["event"], "Open");
+            let deposit = event["arguments"]["initialDeposit"].as_str().expect("a text").to_owned();
+            assert_eq!(opened.insert(id, deposit), None, "{change} is the first");
+        }
+        after = page["next"].as_str().expect("a text").to_owned();
+    }
+}
+
+const ACCOUNTS: [&str; 3] = ["accounts.jsonl", "--refused", "refused.jsonl"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_wrong_line_of_thousands_is_told_all_others_are_done_and_a_second_import_changes_nothing() {
+    let (desk, accounts) = (Desk::new(BANK), Accounts::new());
+    desk.write("accounts.jsonl", accounts.text());
+    accounts.check(&desk, desk.import(&ACCOUNTS), 0..=0);
+    let (all, end) = opened(&desk.bank).await;
+    assert!(all == accounts.opened(), "{} accounts are there", all.len());
+    let done = all.len();
+    accounts.check(&desk, desk.import(&ACCOUNTS), done..=done);
+    assert!(opened(&desk.bank).await == (all, end), "nothing has happened");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_with_wrong_lines_that_was_killed_is_repeated_and_ends_like_one_that_was_not() {
+    let (desk, accounts) = (Desk::new(BANK), Accounts::new());
+    desk.write("accounts.jsonl", accounts.text());
+    let mut command = program();
+    command.current_dir(&desk.directory).arg("import").args(ACCOUNTS).args(["--url", &desk.bank.url("")]);
+    let mut killed = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts");
+    let middle = format!("/Account/a{}?mode=applied", accounts.lines / 3);
+    while desk.bank.get(&middle).await.1["state"] != "opened" {}
+    killed.kill().expect("still ours");
+    assert_eq!(killed.wait().expect("killed").signal(), Some(9), "it was killed before its end");
+    // The server goes on with what it has got.
+    let (before, right) = (opened(&desk.bank).await.0.len(), accounts.opened().len());
+    accounts.check(&desk, desk.import(&ACCOUNTS), before..=right - 1);
+    let (all, _) = opened(&desk.bank).await;
+    assert!(all == accounts.opened(), "{} accounts are there", all.len());
 }
 
 /// The cents that an account has, as soon as the server has time to say it.

@@ -15,7 +15,7 @@ use enact_journal::{EntityKey, Journal, Position, Seq};
 use tokio::time::{Instant, timeout_at};
 
 use super::error::{Awaited, EntityError, ReadError};
-use super::{Engine, Shared, moment};
+use super::{Engine, News, Shared, moment};
 use crate::changes::{ChangesOf, Cursor, Stretch, last_before};
 use crate::model::Model;
 use crate::record::Record;
@@ -38,7 +38,8 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// 4 MiB. Eight readings go on at once; others wait.
     ///
     /// Each committed change is given once and in the same order to every reader, before and after any crash, as soon as nothing
-    /// can come before it any more. Without changes in the answer there are none yet: the next ones follow its cursor.
+    /// can come before it any more. Without changes in the answer there are none yet: the next ones follow its cursor, and
+    /// [news](Self::news) tell when.
     ///
     /// A cursor behind the end of the journal is [refused](ReadError::Ahead). One of another journal that is no longer than this
     /// one cannot be told from its own.
@@ -83,6 +84,42 @@ impl<M: Model, J: Journal> Engine<M, J> {
         let over = moment(deadline);
         let read = async { timeout_at(over, self.changes_behind(after, limit, over)).await.map_err(late)? };
         read.await.inspect_err(|error| self.shared.counts.read(error))
+    }
+
+    /// Tells when to look for [changes](Self::changes) again, as soon as there may be more of them. Made before the first look, so that
+    /// nothing is missed between that and the first wait.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use enact_entities::{Command, Cursor, Engine, EngineOptions, Rebel};
+    /// # use enact_journal::Memory;
+    /// # use enact_rebel::{Source, Value, check};
+    /// #
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = check(vec![Source::new("lamp.rebel", "class Lamp initial off on Light(): lit\nlit")])?;
+    /// # let light = spec.class("Lamp").and_then(|lamp| lamp.event("Light")).ok_or("it is declared")?;
+    /// # let light = light.call(None::<(&str, Value)>).expect("it takes nothing");
+    /// # let engine = Engine::new(Rebel::new(spec.into()), Memory::new(), EngineOptions::default());
+    /// # let deadline = Duration::from_secs(2);
+    /// let follower = engine.clone();
+    /// let follower = tokio::spawn(async move {
+    ///     let (mut news, cursor) = (follower.news(), Cursor::START);
+    ///     loop {
+    ///         let some = follower.changes(cursor, 100, deadline).await?;
+    ///         if let Some(change) = some.changes.first() {
+    ///             return Ok::<_, enact_entities::ReadError>(change.entity.to_string());
+    ///         }
+    ///         news.wait().await;
+    ///     }
+    /// });
+    /// engine.submit(Command { key: "Lamp/l1".parse()?, event: light, then: Vec::new(), idempotency: None, deadline }).await?;
+    /// assert_eq!(follower.await??, "Lamp/l1");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn news(&self) -> News {
+        self.shared.announcer.news()
     }
 
     async fn changes_behind(&self, after: Cursor, limit: usize, over: Instant) -> Result<ChangesOf<M>, ReadError> {

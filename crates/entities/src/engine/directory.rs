@@ -40,6 +40,7 @@ use super::error::EntityError;
 use super::loading::{Loading, Stage};
 use super::memory::{Footprint, Memory};
 use super::metrics::Counts;
+use super::news::Announcer;
 use super::order::Order;
 use super::timers::Timers;
 use super::turns::{Answer, Ended, Turns};
@@ -111,6 +112,7 @@ pub(super) struct Maker<M: Model, J> {
     pub(super) committer: Arc<Committer<J>>,
     pub(super) elsewhere: Option<Arc<Elsewhere<M::Event>>>,
     pub(super) failure: Failure,
+    pub(super) announcer: Announcer,
 }
 
 struct Shard<M: Model, J: Journal> {
@@ -266,6 +268,7 @@ impl<M: Model, J: Journal> Maker<M, J> {
             order: Arc::clone(&order),
             timers: Arc::clone(&self.timers),
             counts: self.counts.class(key.class()),
+            announcer: self.announcer.clone(),
         };
         let parts = Parts {
             key: key.clone(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use enact_journal::{EntityKey, Journal};
 
-use super::{Command, DiskState, Engine, Metrics, ReadError, Receipt, SubmitError};
+use super::{Command, DiskState, Engine, Metrics, News, ReadError, Receipt, SubmitError};
 use crate::admission::Strategies;
 use crate::changes::{ChangesOf, Cursor};
 use crate::model::Model;
@@ -84,6 +84,12 @@ pub trait Entities: Clone + Send + Sync + 'static {
         limit: usize,
         deadline: Duration,
     ) -> impl Future<Output = Result<ChangesOf<Self::Model>, ReadError>> + Send;
+
+    /// Tells when to look for changes again; see [`Engine::news`]. Nothing if entities are elsewhere, too, whose changes are not announced
+    /// here: who follows them looks time and again.
+    fn news(&self) -> Option<News> {
+        None
+    }
 
     /// The time that a command would have now.
     fn time(&self) -> Timestamp;
@@ -182,6 +188,10 @@ impl<M: Model, J: Journal> Entities for Engine<M, J> {
         deadline: Duration,
     ) -> impl Future<Output = Result<ChangesOf<M>, ReadError>> + Send {
         self.changes(after, limit, deadline)
+    }
+
+    fn news(&self) -> Option<News> {
+        Some(self.news())
     }
 
     fn time(&self) -> Timestamp {

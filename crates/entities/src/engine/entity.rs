@@ -21,6 +21,7 @@ use super::error::EntityError;
 use super::loading::Loading;
 use super::memory::Footprint;
 use super::metrics::{ClassCounts, EventIds};
+use super::news::Announcer;
 use super::order::Order;
 use super::progress::Progress;
 use super::timers::{Note, Timers};
@@ -79,6 +80,8 @@ pub(super) struct Told {
     pub(super) timers: Arc<Timers>,
     /// What is counted of its class, if that is.
     pub(super) counts: Option<Arc<ClassCounts>>,
+    /// Who follows the changes.
+    pub(super) announcer: Announcer,
 }
 
 /// What an entity is made of.
@@ -258,8 +261,11 @@ impl<M: Model, J: Journal> Entity<M, J> {
 
     /// Tells up to where everything is decided.
     fn tell_order(&self) {
-        if let Ok(participant) = &self.participant {
-            self.of.told.order.advance(participant.first_unrecorded());
+        let Told { order, announcer, .. } = &self.of.told;
+        if let Ok(participant) = &self.participant
+            && order.advance(participant.first_unrecorded())
+        {
+            announcer.announce();
         }
     }
 

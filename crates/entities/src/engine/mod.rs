@@ -36,6 +36,7 @@ mod history;
 mod loading;
 mod memory;
 mod metrics;
+mod news;
 mod options;
 mod order;
 mod progress;
@@ -74,6 +75,8 @@ use self::firing::Firings;
 use self::graph::UnderWay;
 use self::metrics::Counts;
 pub use self::metrics::{DelayCount, EventCount, Metrics, OTHER};
+use self::news::Announcer;
+pub use self::news::News;
 pub use self::options::EngineOptions;
 use self::progress::Progress;
 use self::requests::{Answers, Running};
@@ -155,6 +158,8 @@ struct Shared<M: Model, J: Journal> {
     readings: Semaphore,
     /// A position up to which readings of changes have found records.
     read_up_to: AtomicU64,
+    /// Wakes those who follow the changes.
+    announcer: Announcer,
     answers: Answers,
     /// What shows that the journal is still this engine's.
     barrier: Arc<Barrier<J>>,
@@ -224,7 +229,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             participant.ask_after = Millis::NEVER;
         }
         let committer = Arc::new(Committer::new(Arc::clone(&journal), clock));
-        let failure = Failure::default();
+        let (failure, announcer) = (Failure::default(), Announcer::default());
         let own = || EntityKey::new(".transaction", "engine").expect("a valid name");
         let coordinator = elsewhere.as_ref().map_or_else(own, |elsewhere| elsewhere.coordinator().clone());
         let counts = Arc::new(Counts::of(model.classes()));
@@ -240,6 +245,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             committer: Arc::clone(&committer),
             elsewhere: elsewhere.clone(),
             failure: failure.clone(),
+            announcer: announcer.clone(),
         };
         let barrier = Arc::new(Barrier::of::<M::Event>(Arc::clone(&committer)));
         let shared = Shared {
@@ -263,6 +269,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             histories: Arc::new(Semaphore::new(history::READ_AT_ONCE)),
             readings: Semaphore::new(changes::READ_AT_ONCE),
             read_up_to: AtomicU64::new(0),
+            announcer,
             answers: Answers::kept_for(options.keep_answers),
             coordinator,
             in_flight: AtomicUsize::new(0),

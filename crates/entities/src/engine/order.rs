@@ -14,7 +14,11 @@ impl Order {
         Slot(self.0.load(Ordering::Acquire))
     }
 
-    pub(super) fn advance(&self, first_undecided: Slot) {
+    /// Tells that slot, in a turn of the entity. Returns whether more is decided than was told before.
+    pub(super) fn advance(&self, first_undecided: Slot) -> bool {
+        // Turns come one after the other, and nobody else writes it.
+        let before = self.0.load(Ordering::Relaxed);
         self.0.store(first_undecided.0, Ordering::Release);
+        before < first_undecided.0
     }
 }

@@ -1,15 +1,14 @@
 //! What an engine tells of the changes of all its entities.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use enact_entities::{
     Answer, Attempt, Branch, Changes, Cursor, Decision, Durability, EngineOptions, EntityChange, HistoryPart, Prepared,
-    ReadError, Record, Slot, Timestamp, TxId, Work,
+    ReadError, Record, Slot, Strategy, Timestamp, TxId, Work,
 };
-use enact_journal::{EntityKey, Journal, Kind, Memory, NewRecord, Seq};
+use enact_journal::{EntityKey, Fault, Journal, Kind, Memory, NewRecord, Seq};
 use enact_journal_kit::sim::SimDisk;
+use tokio::time::timeout;
 
 use crate::histories::{Overtaken, overtaken, submit};
 use crate::support::bank::Event;
@@ -216,19 +215,43 @@ async fn a_change_is_told_when_all_before_it_are_decided() {
     assert_eq!(rest.len(), 4, "the transfer is a change of both accounts and of itself");
 }
 
+#[tokio::test]
+async fn a_follower_is_told_when_what_was_open_before_a_change_is_decided() {
+    for (is_committed, changes_behind) in [(true, 4), (false, 1)] {
+        let Overtaken { journal, bank, deposited, transfer, .. } = overtaken().await;
+        let mut news = bank.news();
+        let mut next = page(&bank, Cursor::START, 10).await.next;
+        if !is_committed {
+            // Of what is aborted the journal has nothing.
+            journal.fail_next(Fault::Refused);
+        }
+        journal.release();
+        assert_eq!(transfer.await.expect("no panic").is_some(), is_committed);
+        let mut told = Vec::new();
+        while told.len() < changes_behind {
+            timeout(LONG, news.wait()).await.expect("the follower is told");
+            let some = page(&bank, next, 10).await;
+            told.extend(some.changes.iter().map(|change| change.tx));
+            next = some.next;
+        }
+        assert!(told.contains(&deposited));
+    }
+}
+
 #[test]
 fn a_follower_of_a_busy_engine_finds_the_histories_of_all_entities() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("a runtime");
     for_seeds("changes", 10, |seed| {
         runtime.block_on(async {
             let mut chance = Chance::new(seed);
-            let bank = bank(&Memory::new(), EngineOptions::default());
+            let strategies = Strategy::ALL[seed as usize % Strategy::ALL.len()].into();
+            let bank = bank(&Memory::new(), EngineOptions { strategies, ..EngineOptions::default() });
             let accounts = ["Account/A", "Account/B"];
             for account in accounts {
                 open(&bank, account, 10_000).await;
             }
-            let is_over = Arc::new(AtomicBool::new(false));
-            let follower = tokio::spawn(follow_until(bank.clone(), Arc::clone(&is_over), 1 + chance.below(20)));
+            let follower =
+                tokio::spawn(timeout(LONG, follow_news(bank.clone(), key("Account/C"), 1 + chance.below(20))));
             for round in 0..40 {
                 let submitted = (0..8).map(|number| {
                     let (one, other) = if chance.percent(50) { (0, 1) } else { (1, 0) };
@@ -247,8 +270,8 @@ fn a_follower_of_a_busy_engine_finds_the_histories_of_all_entities() {
                     submitted.await.expect("no panic");
                 }
             }
-            is_over.store(true, Ordering::SeqCst);
-            let changes = follower.await.expect("no panic");
+            open(&bank, "Account/C", 10_000).await;
+            let changes = follower.await.expect("no panic").expect("the follower is told of all");
             let later = follow(&bank, Cursor::START, 1_000).await;
             let [all, later] = [&changes, &later].map(|changes| changes.iter().map(told).collect::<Vec<_>>());
             assert_eq!(all, later, "a later reader finds the same");
@@ -265,18 +288,20 @@ fn a_follower_of_a_busy_engine_finds_the_histories_of_all_entities() {
     });
 }
 
-/// All changes up to a moment at which nothing is open any more.
-async fn follow_until(bank: Bank<Memory>, is_over: Arc<AtomicBool>, limit: usize) -> Vec<EntityChange<Event>> {
-    let (mut changes, mut after) = (Vec::new(), Cursor::START);
+/// All changes up to the first one of `last`, of one who looks only when there are news.
+async fn follow_news(bank: Bank<Memory>, last: EntityKey, limit: usize) -> Vec<EntityChange<Event>> {
+    let (mut news, mut changes, mut after) = (bank.news(), Vec::new(), Cursor::START);
     loop {
-        let was_over = is_over.load(Ordering::SeqCst);
         let Changes { changes: some, next, has_more } = page(&bank, after, limit).await;
-        if some.is_empty() && was_over && !has_more {
-            return changes;
-        }
+        let is_over = some.iter().any(|change| change.entity == last);
         changes.extend(some);
         after = next;
-        tokio::task::yield_now().await;
+        if is_over {
+            return changes;
+        }
+        if !has_more {
+            news.wait().await;
+        }
     }
 }
 

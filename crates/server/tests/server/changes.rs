@@ -1,11 +1,18 @@
 //! What has changed in all instances, over HTTP.
 
+use std::time::Duration;
+
 use axum::body::{Body, BodyDataStream};
 use axum::http::{HeaderMap, Request, StatusCode};
-use enact_entities::EngineOptions;
-use enact_journal::Memory;
-use futures_util::StreamExt;
+use enact_entities::{
+    ChangesOf, Command, Cursor, DiskState, Engine, EngineOptions, Entities, HistoryOf, HistoryPart, Metrics, Model,
+    ReadError, ReadMode, Rebel, Receipt, Strategies, SubmitError, Timestamp, TxId, View,
+};
+use enact_journal::{EntityKey, Memory};
+use enact_server::{Options, Router, router};
+use futures_util::{FutureExt, StreamExt};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tower::ServiceExt;
 
 use crate::bank::Bank;
@@ -47,10 +54,14 @@ struct Stream {
 
 impl Stream {
     async fn of(bank: &Bank, query: &str, last_seen: Option<&str>) -> Self {
+        Self::over(bank.router(), query, last_seen).await
+    }
+
+    async fn over<E: Entities<Model = Rebel>>(router: Router<E>, query: &str, last_seen: Option<&str>) -> Self {
         let request = Request::get(format!("/-/changes{query}")).header("host", "localhost");
         let request = request.header("accept", "text/event-stream");
         let request = last_seen.into_iter().fold(request, |request, id| request.header("last-event-id", id));
-        let response = bank.router().oneshot(request.body(Body::empty()).expect("a request")).await.expect("an answer");
+        let response = router.oneshot(request.body(Body::empty()).expect("a request")).await.expect("an answer");
         let (head, body) = response.into_parts();
         Self { status: head.status, headers: head.headers, body: body.into_data_stream(), read: String::new() }
     }
@@ -74,6 +85,74 @@ impl Stream {
             let some = self.body.next().await?.expect("it does not fail");
             self.read += std::str::from_utf8(&some).expect("it is UTF-8");
         }
+    }
+}
+
+/// One of several nodes, which announces no changes.
+#[derive(Clone)]
+struct Node(Engine<Rebel, Memory>);
+
+type Call = <Rebel as Model>::Event;
+type State = <Rebel as Model>::State;
+
+impl Entities for Node {
+    type Model = Rebel;
+
+    fn model(&self) -> &Rebel {
+        self.0.model()
+    }
+
+    fn strategies(&self) -> &Strategies {
+        self.0.strategies()
+    }
+
+    fn submit(&self, command: Command<Call>) -> impl Future<Output = Result<Receipt, SubmitError>> + Send {
+        self.0.submit(command)
+    }
+
+    fn read(
+        &self,
+        key: &EntityKey,
+        mode: ReadMode,
+        after: Option<TxId>,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<View<State>, ReadError>> + Send {
+        self.0.read(key, mode, after, deadline)
+    }
+
+    fn history(
+        &self,
+        key: &EntityKey,
+        part: HistoryPart,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<HistoryOf<Rebel>, ReadError>> + Send {
+        self.0.history(key, part, deadline)
+    }
+
+    fn changes(
+        &self,
+        _shard: u16,
+        after: Cursor,
+        limit: usize,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<ChangesOf<Rebel>, ReadError>> + Send {
+        self.0.changes(after, limit, deadline)
+    }
+
+    fn time(&self) -> Timestamp {
+        self.0.time()
+    }
+
+    fn metrics(&self) -> Metrics {
+        self.0.metrics()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.0.failure()
+    }
+
+    fn disk(&self) -> DiskState {
+        self.0.disk()
     }
 }
 
@@ -165,6 +244,44 @@ async fn a_stream_tells_of_some_classes_and_keeps_up_behind_the_others() {
     assert_eq!(pages(&bank, 1_000).await.last().expect("there are some")["cursor"], json!(id));
 }
 
+/// The time moves on only when everybody waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_woken_by_a_change_and_looks_now_and_then_for_those_of_others() {
+    let bank = lit().await;
+    let mut stream = Stream::of(&bank, "", None).await;
+    for _ in 0..4 {
+        stream.next().await.expect("it goes on");
+    }
+    let other = Bank::of(LAMPS, bank.journal.clone(), EngineOptions::default(), |options| options);
+    for (number, is_woken) in [true, false, true, true, false].into_iter().enumerate() {
+        assert!(stream.next().now_or_never().is_none(), "it waits");
+        let (writer, changed) = (if is_woken { &bank } else { &other }, Instant::now());
+        assert_eq!(writer.post(&format!("/Lamp/n{number}/Light"), "{}").await.status, 200);
+        let (_, told) = stream.next().await.expect("it goes on");
+        assert_eq!(told["id"], format!("n{number}"));
+        assert_eq!(changed.elapsed() < Duration::from_millis(50), is_woken, "n{number}: {:?}", changed.elapsed());
+    }
+}
+
+/// The time moves on only when everybody waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_one_of_several_nodes_looks_time_and_again() {
+    let bank = lit().await;
+    let node = router(Node(bank.engine.clone()), Options::loopback([127, 0, 0, 1].into()));
+    let mut stream = Stream::over(node, "", None).await;
+    for _ in 0..4 {
+        stream.next().await.expect("it goes on");
+    }
+    for number in 0..3 {
+        assert!(stream.next().now_or_never().is_none(), "it waits");
+        let changed = Instant::now();
+        assert_eq!(bank.post(&format!("/Lamp/n{number}/Light"), "{}").await.status, 200);
+        let (_, told) = stream.next().await.expect("it goes on");
+        assert_eq!(told["id"], format!("n{number}"));
+        assert!(changed.elapsed() < Duration::from_millis(60), "n{number}: {:?}", changed.elapsed());
+    }
+}
+
 #[tokio::test]
 async fn a_stream_ends_with_the_engine() {
     let bank = lit().await;
@@ -172,7 +289,7 @@ async fn a_stream_ends_with_the_engine() {
     for _ in 0..4 {
         stream.next().await.expect("it goes on");
     }
-    bank.engine.shutdown(std::time::Duration::from_secs(60)).await.expect("the journal closes");
+    bank.engine.shutdown(Duration::from_secs(60)).await.expect("the journal closes");
     assert_eq!(stream.next().await, None);
 }
 
