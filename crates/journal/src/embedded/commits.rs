@@ -287,7 +287,7 @@ impl Commits {
         self.state.lock().tip(entity)
     }
 
-    /// Forgets the classes of which `is_over` holds, but for those that have records under way; whether there are some.
+    /// Forgets the classes of which `is_over` holds, but for those that have records under way. Returns whether there are some.
     pub(super) fn forget(&self, is_over: impl Fn(&str) -> bool) -> bool {
         let forgotten = self.state.lock().heads.forget(is_over);
         // Long lists take their time to be freed, which is not spent under the lock.
