@@ -7,6 +7,7 @@
 pub mod actors;
 pub mod admission;
 pub mod appends;
+pub mod batches;
 pub mod cost;
 pub mod deadlines;
 pub mod defer;

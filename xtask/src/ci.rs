@@ -218,6 +218,21 @@ fn benchmarks_of_the_served_bank() -> Outcome {
         command.arg(target().join("release/enact"));
         run_to_end(command)?;
     }
+    let mut batches = Command::new(target().join("debug/enact-bench"));
+    batches.args([
+        "batches",
+        "--transfers",
+        "1300",
+        "--accounts",
+        "10",
+        "--rounds",
+        "1",
+        "--warm-up",
+        "0",
+        "--program",
+    ]);
+    batches.arg(target().join("release/enact"));
+    run_to_end(batches)?;
     let mut nodes = Command::new(target().join("debug/enact-bench"));
     nodes.args(["nodes", "--rounds", "1", "--lease", "13"]);
     run_to_end(nodes)

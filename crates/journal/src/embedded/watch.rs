@@ -77,23 +77,32 @@ impl Watch {
         }
         let count = self.files.lock().len();
         for index in 0..count {
-            let (name, seen) = {
-                let watched = &self.files.lock()[index];
-                (watched.name.clone(), watched.seen)
-            };
-            match self.disk.look_up(&name) {
-                // It was replaced meanwhile.
-                Ok(_) if self.files.lock()[index].seen.id != seen.id => {}
-                Ok(found) if found.id != seen.id => return Err(Finding::Changed(format!("{name} has been replaced"))),
-                Ok(found) if found.size < seen.size => {
-                    let what = format!("{name} has been cut from {} to {} bytes", seen.size, found.size);
-                    return Err(Finding::Changed(what));
-                }
-                Ok(_) => {}
-                Err(error) => unseen = Err(Finding::unseen(&error, &name)?),
+            match self.check_file(index, |name| self.disk.look_up(name)) {
+                Err(Finding::Changed(what)) => return Err(Finding::Changed(what)),
+                Err(not_seen @ Finding::Unseen(_)) => unseen = Err(not_seen),
+                Ok(()) => {}
             }
         }
         unseen
+    }
+
+    /// Looks at a file by `look_up`, which may take its time.
+    fn check_file(&self, index: usize, look_up: impl FnOnce(&str) -> io::Result<FileStatus>) -> Result<(), Finding> {
+        let (name, seen) = {
+            let watched = &self.files.lock()[index];
+            (watched.name.clone(), watched.seen)
+        };
+        match look_up(&name) {
+            // It was replaced meanwhile.
+            Ok(_) if self.files.lock()[index].seen.id != seen.id => Ok(()),
+            Ok(found) if found.id != seen.id => Err(Finding::Changed(format!("{name} has been replaced"))),
+            Ok(found) if found.size < seen.size => {
+                let what = format!("{name} has been cut from {} to {} bytes", seen.size, found.size);
+                Err(Finding::Changed(what))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(Finding::unseen(&error, &name)?),
+        }
     }
 }
 
@@ -158,5 +167,35 @@ impl Watcher {
         {
             tracing::error!(PANICKED);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::OsDisk;
+
+    #[test]
+    fn a_file_that_is_replaced_while_it_is_looked_at_is_no_finding_and_any_other_one_is() {
+        let place = tempfile::tempdir().expect("a directory");
+        let disk: Arc<dyn Disk> = Arc::new(OsDisk::at(&place.path().join("data")).expect("a directory"));
+        for name in [MANIFEST.to_owned(), segment_name(1)] {
+            disk.create(&name).expect("new");
+        }
+        let watch = Watch::new(Arc::clone(&disk), 1).expect("they are there");
+        let replace = || {
+            disk.create("other")?;
+            disk.rename("other", &segment_name(1))
+        };
+        for _ in 0..3 {
+            let looked = watch.check_file(1, |name| {
+                watch.replaced(1, replace)?;
+                disk.look_up(name)
+            });
+            assert!(looked.is_ok(), "{looked:?}");
+            assert!(watch.check().is_ok());
+        }
+        replace().expect("replaced");
+        assert!(matches!(watch.check(), Err(Finding::Changed(_))));
     }
 }

@@ -287,9 +287,12 @@ fn a_class_that_is_discarded_from_one_segment_is_forgotten_in_all() {
 
 #[test]
 fn a_segment_is_compacted_once() {
-    let disk = log(300, 2);
+    let disk = SimDisk::new(11);
     let id = || disk.mount().look_up(FIRST).expect("there").id;
-    let journal = Embedded::open_without(disk.mount(), options(), among(2)).expect("opens");
+    let journal = Embedded::open_on(disk.mount(), options()).expect("a new journal");
+    append(&journal, 0..300);
+    journal.forget(among(2));
+    until("a compacted segment", || disk.bytes(FIRST).is_some_and(|bytes| bytes.starts_with(COMPACTED)));
     let before = id();
     // What can go is at the other end.
     journal.forget(among(7));

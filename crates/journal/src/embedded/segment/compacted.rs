@@ -181,7 +181,7 @@ impl Compacted {
         has_checksum(&*self.file, len, u32::from_le_bytes(checksum), goes_on)
     }
 
-    /// The places from that of stretch `index` on, as many as are read at once.
+    /// The places from that of stretch `index` on, as many as are read at once: two at least.
     fn places(&self, index: u32) -> io::Result<Vec<Place>> {
         let count = (self.kept_count + 1 - index).min(PLACES_AT_ONCE) as usize;
         let mut bytes = vec![0; PLACE_LEN * count];
@@ -193,23 +193,39 @@ impl Compacted {
         Ok(bytes.chunks_exact(PLACE_LEN).map(place).collect())
     }
 
-    /// The stretch that `offset` is in, or the last one before it.
-    fn find(&self, offset: u32) -> io::Result<u32> {
-        let (mut low, mut high) = (0, self.kept_count);
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            let is_before = self.places(middle)?.first().is_some_and(|place| place.in_segment <= offset);
-            *if is_before { &mut low } else { &mut high } = middle;
+    /// Places read at once, of which the first is not behind `offset` and the last is, and the stretch of the first.
+    ///
+    /// Stretches are spread over a segment evenly enough for a guess. One that is wrong bounds the next, and every other one halves
+    /// what is left.
+    fn places_around(&self, offset: u32) -> io::Result<(u32, Vec<Place>)> {
+        let (mut low, mut low_at) = (0, 0);
+        let (mut high, mut high_at) = (self.kept_count, self.head.len);
+        for round in 0_u32.. {
+            let within = u64::from(offset - low_at) * u64::from(high - low) / u64::from(high_at - low_at).max(1);
+            let guess = if round.is_multiple_of(2) { within as u32 } else { (high - low) / 2 };
+            let index = low + guess.saturating_sub(PLACES_AT_ONCE / 2).min((high - low).saturating_sub(1));
+            let places = self.places(index)?;
+            let (Some(first), Some(last)) = (places.first(), places.last()) else { break };
+            let last_index = index + places.len() as u32 - 1;
+            if first.in_segment > offset {
+                (high, high_at) = (index, first.in_segment);
+            } else if last.in_segment > offset || last_index == self.kept_count {
+                return Ok((index, places));
+            } else {
+                (low, low_at) = (last_index, last.in_segment);
+            }
+            if low >= high || low_at > offset || high_at <= offset {
+                break;
+            }
         }
-        Ok(low)
+        Err(io::ErrorKind::InvalidData.into())
     }
 
     /// What is kept of the segment from `start` to `end`, in order.
     fn parts(&self, start: u32, end: u32) -> io::Result<Vec<Part>> {
-        let mut index = self.find(start)?;
+        let (mut index, mut places) = self.places_around(start)?;
         let mut parts = Vec::new();
-        while index < self.kept_count {
-            let places = self.places(index)?;
+        loop {
             for pair in places.windows(2) {
                 let Place { in_segment, in_file } = pair[0];
                 if in_segment >= end {
@@ -222,8 +238,11 @@ impl Compacted {
                 }
             }
             index += places.len() as u32 - 1;
+            if index >= self.kept_count {
+                return Ok(parts);
+            }
+            places = self.places(index)?;
         }
-        Ok(parts)
     }
 }
 
