@@ -164,8 +164,8 @@ impl<M: Model> Table<M> {
     /// Takes the shard away, if it is served in this reign.
     pub(crate) fn remove(&self, shard: u16, epoch: u64) -> Option<Arc<Hosted<M>>> {
         let hosted = self.shards.write()[usize::from(shard)].take_if(|hosted| hosted.epoch == epoch)?;
-        let Metrics { events, delays, timeouts, spans, .. } = hosted.engine.metrics();
-        self.counted.lock().add(&Metrics { events, delays, timeouts, spans, ..Metrics::default() });
+        let Metrics { events, delays, timeouts, spans, appends, .. } = hosted.engine.metrics();
+        self.counted.lock().add(&Metrics { events, delays, timeouts, spans, appends, ..Metrics::default() });
         Some(hosted)
     }
 

@@ -112,7 +112,7 @@ mod rebel;
 mod record;
 mod tx;
 
-pub use enact_journal::EntityKey;
+pub use enact_journal::{EntityKey, Volume};
 pub use enact_rebel::Manner;
 
 pub use self::admission::{
@@ -126,9 +126,9 @@ pub use self::coordinator::{
     CoordinatorSnapshot, Reply,
 };
 pub use self::engine::{
-    Awaited, Command, DelayCount, DiskState, Doubt, Engine, EngineOptions, Entities, EntityError, EventCount, Link,
-    ManualClock, Membership, MessageError, Metrics, Network, News, NodeCounts, OTHER, ReadError, Receipt,
-    ShutdownError, Standing, SubmitError, SystemClock, Transport, Waits, WallClock, timer_key,
+    Awaited, Command, DelayCount, DiskState, Doubt, DurationCounts, Durations, Engine, EngineOptions, Entities,
+    EntityError, EventCount, Link, ManualClock, Membership, MessageError, Metrics, Network, News, NodeCounts, OTHER,
+    ReadError, Receipt, ShutdownError, Standing, SubmitError, SystemClock, Transport, Waits, WallClock, timer_key,
 };
 pub use self::message::{Decide, Precommit, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{

@@ -73,6 +73,17 @@ impl Limits {
     }
 }
 
+/// How much a journal holds, as far as it knows that without asking anybody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Volume {
+    /// The position of the last durable record.
+    pub last: Option<Position>,
+    /// Bytes of its files.
+    pub bytes: Option<u64>,
+    /// Bytes that its file system has left for this process.
+    pub free_bytes: Option<u64>,
+}
+
 /// All that a journal has of one entity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
@@ -212,6 +223,13 @@ pub trait Journal: Send + Sync + 'static {
 
     /// What it takes at most; the same for as long as it is open.
     fn limits(&self) -> Limits;
+
+    /// How much it holds. The default knows nothing.
+    ///
+    /// Waits for no disk and no network: sizes of files may be as old as the journal's last look at them.
+    fn volume(&self) -> Volume {
+        Volume::default()
+    }
 
     /// Waits until the journal has failed and takes no appends any more; the reason, or `None` once it is closed.
     ///

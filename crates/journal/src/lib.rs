@@ -36,6 +36,8 @@ pub use embedded::{
     BuildError, Diagnosis, Embedded, Finding, Harmless, LogBuilder, Look, OpenError, Options, Salvage, Verification,
     adopt, adopt_on, look, look_on, verify, verify_on,
 };
-pub use journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, Refusal, SnapshotError};
+pub use journal::{
+    AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, Refusal, SnapshotError, Volume,
+};
 pub use memory::{Fault, Memory};
 pub use record::{EntityKey, EntityKeyError, Group, Kind, NAME_BYTES_MAX, NewRecord, Position, Record, Seq, Snapshot};

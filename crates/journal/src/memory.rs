@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use enact_sync::Mutex;
 
-use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, ReadError, Refusal, SnapshotError};
+use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, ReadError, Refusal, SnapshotError, Volume};
 use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
 use crate::reply::{Awaited, Reply, reply};
 
@@ -364,6 +364,10 @@ impl Journal for Memory {
 
     fn limits(&self) -> Limits {
         Limits::LOCAL
+    }
+
+    fn volume(&self) -> Volume {
+        Volume { last: Some(Position(self.0.lock().records.len() as u64)), ..Volume::default() }
     }
 
     fn check(&self) -> impl Future<Output = Result<(), CheckError>> + Send {

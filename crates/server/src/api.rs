@@ -21,12 +21,14 @@ use enact_journal::EntityKey;
 use enact_projection::Projection;
 use enact_rebel::Class;
 use serde::Serialize;
+use tokio::time::Instant;
 use tower_service::Service;
 use utoipa::ToSchema;
 
 use crate::host::{HostName, Hosts};
 use crate::limits::{Admitted, Guard, Peer};
 use crate::listener::Exposure;
+use crate::metrics::{Endpoint, Requests};
 use crate::openapi::Access;
 use crate::path::Place;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
@@ -79,6 +81,7 @@ pub(crate) struct Api<E: Entities<Model = Rebel>> {
     followers: Arc<Shares>,
     pub(crate) projection: Projection<E>,
     openapi: Bytes,
+    requests: Requests,
     exposure: Exposure,
     guard: Guard,
     tokens: Option<Tokens>,
@@ -121,7 +124,7 @@ pub(crate) struct Readiness {
 /// | `GET /{Class}/{id}/-/history` | what has happened to an instance; `?after=<slot>`, `?limit=<number>` |
 /// | `GET /{Class}/{id}/{Event}` | asks what a read event returns, with its parameters in the query |
 /// | `GET /openapi.json` | this interface, described for programs |
-/// | `GET /metrics` | what the engine counts, in the text format of Prometheus; never turned away |
+/// | `GET /metrics` | what the engine and this interface count, in the text format of Prometheus; never turned away |
 /// | `GET /health` | whether the server serves; never turned away |
 /// | `GET /health/ready` | whether its disk takes commands; never turned away |
 ///
@@ -138,7 +141,9 @@ pub fn router<E: Entities<Model = Rebel>>(entities: E, options: Options) -> Rout
     let (in_flight, batches) = (Shares::new(in_flight_max), Shares::new(batch::BATCHES_MAX));
     let followers = Shares::new(changes::FOLLOWERS_MAX);
     let projection = Projection::new(entities.clone(), scratch);
-    Router(Arc::new(Api { entities, in_flight, batches, followers, projection, openapi, exposure, guard, tokens }))
+    let requests = Requests::default();
+    let api = Api { entities, in_flight, batches, followers, projection, openapi, requests, exposure, guard, tokens };
+    Router(Arc::new(api))
 }
 
 impl<E: Entities<Model = Rebel>> Clone for Router<E> {
@@ -176,9 +181,12 @@ impl<E: Entities<Model = Rebel>> Api<E> {
     where
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
     {
+        let begin = Instant::now();
         let (head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
+        let endpoint = Endpoint::of(&head.method, head.uri.path());
         let response = self.guard.pass(head, async |peer, head| self.route(peer, head, body).await).await;
+        self.requests.answered(endpoint, response.status(), begin.elapsed());
         Ok(if is_head { without_body(response) } else { response })
     }
 
@@ -196,7 +204,7 @@ impl<E: Entities<Model = Rebel>> Api<E> {
             Some(Place::Readiness) if is_read => Ok(Json(self.readiness()?).into_response()),
             Some(Place::Metrics) if is_read => {
                 let (metrics, membership) = (self.entities.metrics(), self.entities.membership());
-                Ok(metrics::answer(&metrics, self.readiness().is_ok(), membership.as_ref()))
+                Ok(metrics::answer(&metrics, &self.requests, self.readiness().is_ok(), membership.as_ref()))
             }
             Some(Place::Description) if is_read => Ok(self.describe()),
             Some(Place::Class(class)) if is_read => query::query(self, peer, class, head).await,

@@ -469,7 +469,9 @@ fn metrics(access: Access) -> Operation {
     let content = ContentBuilder::new().schema(Some(text)).build();
     let found =
         ResponseBuilder::new().description("All counts, in the text format of Prometheus").content(TEXT, content);
-    let operation = OperationBuilder::new().operation_id(Some("metrics")).summary(Some("Ask what the engine counts"));
+    let operation = OperationBuilder::new()
+        .operation_id(Some("metrics"))
+        .summary(Some("Ask what the engine and its interface count"));
     everywhere(operation.response("200", found.build()), access).build()
 }
 

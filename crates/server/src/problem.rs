@@ -80,6 +80,49 @@ pub(crate) enum ProblemKind {
 }
 
 impl ProblemKind {
+    /// All of them.
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 29] = {
+        use ProblemKind as K;
+        [
+            K::NoSuchResource,
+            K::NoSuchClass,
+            K::NoSuchEvent,
+            K::NoSuchInstance,
+            K::MethodNotAllowed,
+            K::BodyTimeout,
+            K::Unauthenticated,
+            K::Forbidden,
+            K::Refused,
+            K::KeyInUse,
+            K::BodyTooLarge,
+            K::TargetTooLong,
+            K::UnsupportedMediaType,
+            K::WrongHost,
+            K::MalformedBody,
+            K::InvalidParameters,
+            K::CursorAhead,
+            K::KeyReused,
+            K::HeadersTooLarge,
+            K::Unusable,
+            K::Unreadable,
+            K::Failed,
+            K::Overloaded,
+            K::StorageFull,
+            K::NotReady,
+            K::Stopping,
+            K::Moved,
+            K::Timeout,
+            K::InDoubt,
+        ]
+    };
+
+    /// The status of the answer.
+    #[cfg(test)]
+    pub(crate) fn status(self) -> StatusCode {
+        self.row().1
+    }
+
     /// The whole mapping: last part of the type URI, status, title.
     fn row(self) -> (&'static str, StatusCode, &'static str) {
         use ProblemKind as K;

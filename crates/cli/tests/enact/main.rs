@@ -29,3 +29,4 @@ mod timers;
 mod tokens;
 mod tutorial;
 mod versions;
+mod watch;

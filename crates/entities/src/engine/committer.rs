@@ -25,9 +25,11 @@ use std::time::Duration;
 use enact_journal::{AppendError, EntityKey, Journal, Kind, Loaded, NewRecord, Position, ReadError, Refusal, Seq};
 use enact_sync::Mutex;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::clock::Clock;
 use super::disk::{AppendId, Appends, DiskState, Space};
+use super::durations::{DurationCounts, Durations};
 use super::loading::Stage;
 use super::progress::{Late, Progress};
 use super::requests::Place;
@@ -121,6 +123,7 @@ pub(super) struct Committer<J> {
     clock: Clock,
     state: Mutex<State>,
     settled: Notify,
+    durations: Durations,
 }
 
 #[derive(Default)]
@@ -133,12 +136,17 @@ struct State {
 
 impl<J: Journal> Committer<J> {
     pub(super) fn new(journal: Arc<J>, clock: Clock) -> Self {
-        Self { journal, clock, state: Mutex::default(), settled: Notify::new() }
+        Self { journal, clock, state: Mutex::default(), settled: Notify::new(), durations: Durations::default() }
     }
 
     /// The state of the disk; it is slow if an append takes `slow_after` or longer.
     pub(super) fn disk(&self, slow_after: Duration) -> DiskState {
         self.state.lock().under_way.state(slow_after, self.clock.now())
+    }
+
+    /// How long appends took that have become durable.
+    pub(super) fn durations(&self) -> DurationCounts {
+        self.durations.read()
     }
 
     /// What the journal has of the entity `key`, which nothing is under way for; `tail` knows where it ends from then on, so
@@ -170,8 +178,12 @@ impl<J: Journal> Committer<J> {
             let settled = self.settled.notified();
             match self.submit(&mut appends, &mut answered, progress)? {
                 Submission::UnderWay { append, seqs, mut passage } => {
+                    let began = Instant::now();
                     submitted();
                     let result = append.await;
+                    if result.is_ok() {
+                        self.durations.count(began.elapsed());
+                    }
                     passage.refused = matches!(result, Err(AppendError::Refused(_)));
                     passage.space = match &result {
                         Ok(_) => Space::Enough,

@@ -11,8 +11,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use enact_journal::{Position, Volume};
 use enact_sync::Mutex;
 
+use super::durations::DurationCounts;
 use super::error::{Awaited, Doubt, ReadError, SubmitError};
 use crate::admission::Culprit;
 
@@ -40,12 +42,16 @@ pub struct Metrics {
     pub entity_bytes: usize,
     /// How many entities have a timer.
     pub timers: usize,
+    /// How long what was appended took until it was durable, from being given to the journal.
+    pub appends: DurationCounts,
+    /// How much the journal holds.
+    pub volume: Volume,
 }
 
 impl Metrics {
     /// Adds what another engine has counted, under the same contract.
     pub fn add(&mut self, other: &Self) {
-        let Self { events, delays, timeouts, spans, commands, entity_bytes, timers } = other;
+        let Self { events, delays, timeouts, spans, commands, entity_bytes, timers, appends, volume } = other;
         for event in events {
             let same = |own: &&mut EventCount| (&own.class, &own.event) == (&event.class, &event.event);
             match self.events.iter_mut().find(same) {
@@ -74,7 +80,19 @@ impl Metrics {
         self.commands += commands;
         self.entity_bytes += entity_bytes;
         self.timers += timers;
+        self.appends.add(appends);
+        let last = sum(self.volume.last.map(|last| last.0), volume.last.map(|last| last.0));
+        self.volume = Volume {
+            last: last.map(Position),
+            bytes: sum(self.volume.bytes, volume.bytes),
+            free_bytes: sum(self.volume.free_bytes, volume.free_bytes),
+        };
     }
+}
+
+/// What is known of both together.
+fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).reduce(|one, other| one + other)
 }
 
 /// What became of the events of one name.

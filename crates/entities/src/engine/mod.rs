@@ -25,6 +25,7 @@ mod committer;
 mod decisions;
 mod directory;
 mod disk;
+mod durations;
 mod elsewhere;
 mod entities;
 mod entity;
@@ -67,6 +68,7 @@ pub use self::clock::{ManualClock, SystemClock, WallClock};
 use self::committer::Committer;
 use self::directory::{Directory, Maker};
 pub use self::disk::DiskState;
+pub use self::durations::{DurationCounts, Durations};
 use self::elsewhere::Elsewhere;
 pub use self::entities::{Entities, Membership, NodeCounts, Standing};
 pub use self::envelope::MessageError;
@@ -357,6 +359,8 @@ impl<M: Model, J: Journal> Engine<M, J> {
             commands: self.shared.in_flight.load(Ordering::Relaxed),
             entity_bytes: self.live_bytes(),
             timers: self.timer_count(),
+            appends: self.shared.committer.durations(),
+            volume: self.shared.journal.volume(),
             ..self.shared.counts.metrics()
         }
     }

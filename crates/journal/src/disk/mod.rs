@@ -76,6 +76,11 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// When it has nothing there, or as the operating system reports.
     fn look_up(&self, name: &str) -> io::Result<FileStatus>;
 
+    /// How many bytes the file system of the directory has left for this process, if that is known. The default knows nothing.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Checks that the path that the directory was opened by still names it.
     ///
     /// # Errors

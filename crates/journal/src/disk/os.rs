@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstatvfs, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::{Disk, DiskFile, DiskLock, FileStatus, LockError};
@@ -226,6 +226,11 @@ impl Disk for OsDisk {
     fn look_up(&self, name: &str) -> io::Result<FileStatus> {
         let status = statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(FileStatus { id: status.st_ino, size: u64::try_from(status.st_size).unwrap_or_default() })
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        let system = fstatvfs(&self.dir).ok()?;
+        Some(system.f_bavail.saturating_mul(system.f_frsize))
     }
 
     fn check_place(&self) -> io::Result<()> {

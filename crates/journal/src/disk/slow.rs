@@ -75,6 +75,10 @@ impl Disk for SlowDisk {
         self.disk.look_up(name)
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        self.disk.free_bytes()
+    }
+
     fn check_place(&self) -> io::Result<()> {
         self.disk.check_place()
     }

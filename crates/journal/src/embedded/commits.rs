@@ -287,6 +287,11 @@ impl Commits {
         self.state.lock().tip(entity)
     }
 
+    /// The position of the last durable record of all.
+    pub(super) fn durable(&self) -> Position {
+        self.state.lock().durable
+    }
+
     /// Forgets the classes of which `is_over` holds, but for those that have records under way. Returns whether there are some.
     pub(super) fn forget(&self, is_over: impl Fn(&str) -> bool) -> bool {
         let forgotten = self.state.lock().heads.forget(is_over);

@@ -71,13 +71,13 @@ use snapshots::Snapshots;
 use store::Store;
 use upkeep::{Forgotten, Upkeep};
 pub use verify::{Verification, adopt, adopt_on, verify, verify_on};
-use watch::Watch;
+use watch::{Sizes, Watch};
 use workers::Workers;
 use writer::Writer;
 
 use crate::damage::Damage;
 use crate::disk::{DirectoryError, Disk, LockError, OsDisk};
-use crate::journal::{AppendError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError};
+use crate::journal::{AppendError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError, Volume};
 use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
 use crate::reply::{Awaited, reply};
 
@@ -147,6 +147,7 @@ pub struct Embedded {
     readers: Workers,
     saver: Workers,
     forgotten: Forgotten,
+    watch: Arc<Watch>,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -283,12 +284,20 @@ impl Embedded {
         let upkeep = upkeep.map_err(failed)?;
         let forgotten = upkeep.forgotten();
         let tail = recovered.tail;
-        let writer =
-            Writer::new(Arc::clone(&store), Arc::clone(&snapshots), tail, lock, mark_lag, segment_count, watch, upkeep)
-                .map_err(|error| OpenError::io(".", &error))?;
+        let writer = Writer::new(
+            Arc::clone(&store),
+            Arc::clone(&snapshots),
+            tail,
+            lock,
+            mark_lag,
+            segment_count,
+            Arc::clone(&watch),
+            upkeep,
+        )
+        .map_err(|error| OpenError::io(".", &error))?;
         let name = "enact-journal-write".to_owned();
         let writer = thread::Builder::new().name(name).spawn(move || writer.run()).map_err(failed)?;
-        Ok(Self { store, snapshots, readers, saver, forgotten, writer: Some(writer) })
+        Ok(Self { store, snapshots, readers, saver, forgotten, watch, writer: Some(writer) })
     }
 
     /// Runs `read` on a reader thread.
@@ -397,6 +406,11 @@ impl Journal for Embedded {
 
     fn limits(&self) -> Limits {
         Limits::LOCAL
+    }
+
+    fn volume(&self) -> Volume {
+        let Sizes { bytes, free_bytes } = self.watch.sizes();
+        Volume { last: Some(self.store.commits.durable()), bytes: Some(bytes), free_bytes }
     }
 
     fn failed(&self) -> impl Future<Output = Option<String>> + Send + 'static + use<> {

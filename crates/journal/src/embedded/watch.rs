@@ -4,6 +4,8 @@
 //! four times a second whether each file of the log is still the one in the directory and as long as it was, and the
 //! directory still where it was. If not, the journal fails. Besides, no group is acknowledged in a segment that has no
 //! name any more.
+//!
+//! What it sees of the sizes of files is kept for [`Watch::sizes`], so that who asks for them never waits for the disk.
 
 use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -14,8 +16,10 @@ use std::time::Duration;
 use enact_sync::Mutex;
 
 use super::PANICKED;
+use super::checkpoint::CHECKPOINT;
 use super::format::segment_name;
 use super::manifest::MANIFEST;
+use super::snapshots;
 use super::store::Store;
 use crate::disk::{Disk, FileStatus};
 
@@ -25,6 +29,15 @@ const INTERVAL: Duration = Duration::from_millis(250);
 pub(super) struct Watch {
     disk: Arc<dyn Disk>,
     files: Mutex<Vec<Watched>>,
+    sizes: Mutex<Sizes>,
+}
+
+/// What the files took when they were last looked at, and what was left.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sizes {
+    /// Bytes of the log, its checkpoint and its snapshots.
+    pub(super) bytes: u64,
+    pub(super) free_bytes: Option<u64>,
 }
 
 struct Watched {
@@ -36,10 +49,24 @@ struct Watched {
 impl Watch {
     /// Watches the manifest and the segments from 1 to `segment_count`.
     pub(super) fn new(disk: Arc<dyn Disk>, segment_count: u32) -> io::Result<Self> {
-        let watch = Self { disk, files: Mutex::new(Vec::new()) };
+        let watch = Self { disk, files: Mutex::default(), sizes: Mutex::default() };
         watch.add(MANIFEST.to_owned())?;
         (1..=segment_count).try_for_each(|number| watch.add(segment_name(number)))?;
+        let bytes = watch.files.lock().iter().map(|watched| watched.seen.size).sum();
+        watch.keep_sizes(bytes);
         Ok(watch)
+    }
+
+    /// The sizes that were seen last.
+    pub(super) fn sizes(&self) -> Sizes {
+        *self.sizes.lock()
+    }
+
+    /// The manifest and the segments take `bytes`; looks at what else takes space.
+    fn keep_sizes(&self, bytes: u64) {
+        let rebuilt = [CHECKPOINT, snapshots::FILE].map(|name| self.disk.look_up(name).map_or(0, |found| found.size));
+        let sizes = Sizes { bytes: bytes + rebuilt.iter().sum::<u64>(), free_bytes: self.disk.free_bytes() };
+        *self.sizes.lock() = sizes;
     }
 
     fn add(&self, name: String) -> io::Result<()> {
@@ -76,31 +103,35 @@ impl Watch {
             unseen = Err(Finding::unseen(&error, "the data directory")?);
         }
         let count = self.files.lock().len();
+        let mut bytes = 0;
         for index in 0..count {
             match self.check_file(index, |name| self.disk.look_up(name)) {
                 Err(Finding::Changed(what)) => return Err(Finding::Changed(what)),
                 Err(not_seen @ Finding::Unseen(_)) => unseen = Err(not_seen),
-                Ok(()) => {}
+                Ok(size) => bytes += size,
             }
+        }
+        if unseen.is_ok() {
+            self.keep_sizes(bytes);
         }
         unseen
     }
 
-    /// Looks at a file by `look_up`, which may take its time.
-    fn check_file(&self, index: usize, look_up: impl FnOnce(&str) -> io::Result<FileStatus>) -> Result<(), Finding> {
+    /// Looks at a file by `look_up`, which may take its time. Returns its size.
+    fn check_file(&self, index: usize, look_up: impl FnOnce(&str) -> io::Result<FileStatus>) -> Result<u64, Finding> {
         let (name, seen) = {
             let watched = &self.files.lock()[index];
             (watched.name.clone(), watched.seen)
         };
         match look_up(&name) {
             // It was replaced meanwhile.
-            Ok(_) if self.files.lock()[index].seen.id != seen.id => Ok(()),
+            Ok(found) if self.files.lock()[index].seen.id != seen.id => Ok(found.size),
             Ok(found) if found.id != seen.id => Err(Finding::Changed(format!("{name} has been replaced"))),
             Ok(found) if found.size < seen.size => {
                 let what = format!("{name} has been cut from {} to {} bytes", seen.size, found.size);
                 Err(Finding::Changed(what))
             }
-            Ok(_) => Ok(()),
+            Ok(found) => Ok(found.size),
             Err(error) => Err(Finding::unseen(&error, &name)?),
         }
     }

@@ -45,7 +45,7 @@ use self::direct::Direct;
 use self::log::Stream;
 use self::read::Reader;
 use self::wire::Names;
-use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError};
+use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError, Volume};
 use crate::record::{EntityKey, Group, NewRecord, Position, Record, Seq, Snapshot};
 use crate::remote::{Queue, Remote, whole_groups};
 
@@ -319,6 +319,10 @@ impl Journal for Nats {
 
     fn limits(&self) -> Limits {
         self.remote.limits()
+    }
+
+    fn volume(&self) -> Volume {
+        Volume { last: Some(self.remote.reader().durable()), ..Volume::default() }
     }
 
     fn failed(&self) -> impl Future<Output = Option<String>> + Send + 'static + use<> {

@@ -59,6 +59,11 @@ impl From<Unanswered> for ReadError {
 }
 
 impl Reader {
+    /// The position of the last record that is known to be durable.
+    pub(super) fn durable(&self) -> Position {
+        self.reign.position(self.reign.durable())
+    }
+
     /// Checks that the streams are kept as they must be.
     pub(super) async fn check(&self, replicas: usize, deadline: Instant) -> Result<(), OpenError> {
         guard::check_again(&self.client, &self.names, replicas, deadline).await

@@ -50,7 +50,7 @@ use self::read::Reader;
 use self::reign::Reign;
 use self::session::{Server, Slot};
 use self::take_over::Begun;
-use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError};
+use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError, Volume};
 use crate::record::{EntityKey, Group, NewRecord, Position, Record, Seq, Snapshot};
 use crate::remote::{Queue, Remote, whole_groups};
 
@@ -336,6 +336,10 @@ impl Journal for Postgres {
 
     fn limits(&self) -> Limits {
         self.remote.limits()
+    }
+
+    fn volume(&self) -> Volume {
+        Volume { last: Some(self.remote.reader().durable()), ..Volume::default() }
     }
 
     fn failed(&self) -> impl Future<Output = Option<String>> + Send + 'static + use<> {

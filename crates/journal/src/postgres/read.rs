@@ -49,6 +49,11 @@ impl Reader {
         Self { server, slots, asked: AtomicUsize::new(0), reign }
     }
 
+    /// The position of the last record that is known to be durable.
+    pub(super) fn durable(&self) -> Position {
+        Position(self.reign.durable())
+    }
+
     /// Checks that server and tables are what they must be, and that the end of the feed is there.
     pub(super) async fn check(&self, deadline: Instant) -> Result<(), OpenError> {
         take_over::check(&self.server, self.reign.shard, self.reign.durable(), deadline).await

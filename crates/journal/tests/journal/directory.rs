@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use enact_journal::disk::{DirectoryError, Disk, LockError, OsDisk};
-use enact_journal::{Embedded, EntityKey, Journal, Kind, NewRecord, OpenError, Options, Seq, Snapshot, verify};
+use enact_journal::{
+    Embedded, EntityKey, Journal, Kind, NewRecord, OpenError, Options, Position, Seq, Snapshot, verify,
+};
 use enact_journal_kit::contract::block_on;
 
 fn open(path: &Path) -> Result<Embedded, OpenError> {
@@ -39,6 +41,27 @@ fn directory_is_made_for_its_owner_alone() {
     }
     names.sort_unstable();
     assert_eq!(names, ["lock", "manifest", "segment-0000000001.log", "snapshots.redb"]);
+}
+
+#[test]
+fn volume_is_what_the_files_take_and_their_file_system_has_left() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("data");
+    fill(&path);
+    let size = |name: &str| path.join(name).metadata().expect("it exists").len();
+    let journal = open(&path).expect("the same journal");
+    let files = ["manifest", "segment-0000000001.log", "snapshots.redb"];
+    let opened = journal.volume();
+    assert_eq!((opened.last, opened.bytes), (Some(Position(1)), Some(files.map(size).iter().sum())));
+    assert!(opened.free_bytes.is_some_and(|free| free > 0), "{opened:?}");
+    let entity = EntityKey::new("Account", "NL01").expect("a valid id");
+    let record = NewRecord { entity, expected: Seq(1), kind: Kind(0), payload: vec![0; 1 << 20] };
+    block_on(journal.append(vec![record])).expect("durable");
+    // It looks at its files by itself.
+    while journal.volume().bytes < opened.bytes.map(|bytes| bytes + (1 << 20)) {
+        thread::yield_now();
+    }
+    assert_eq!(journal.volume().last, Some(Position(2)));
 }
 
 #[test]

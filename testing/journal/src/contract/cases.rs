@@ -86,6 +86,7 @@ pub async fn positions_are_dense_and_the_feed_follows_the_calls<H: Harness>(mut 
     assert_eq!(append(&journal, "B", 0, b"1").await, Position(1));
     assert_eq!(journal.append(vec![record("A", 0, b"2"), record("C", 0, b"3")]).await, Ok(Position(3)));
     assert_eq!(append(&journal, "A", 1, b"4").await, Position(4));
+    assert_eq!(journal.volume().last, Some(Position(4)));
     let feed = feed_all(&journal).await;
     let order: Vec<_> = feed.iter().map(|record| (record.position.0, record.entity.id(), record.seq.0)).collect();
     assert_eq!(order, [(1, "B", 1), (2, "A", 1), (3, "C", 1), (4, "A", 2)]);
@@ -394,6 +395,7 @@ pub async fn durable_appends_survive_a_crash<H: Harness>(mut harness: H) {
     for round in 0..4 {
         let journal = harness.open().await;
         assert_eq!(feed_all(&journal).await.len() as u64, 3 * round);
+        assert_eq!(journal.volume().last, Some(Position(3 * round)));
         assert_eq!(journal.append(vec![record("A", round + 1, b"x")]).await, conflict("A", round + 1, round));
         append(&journal, "A", round, &[round as u8]).await;
         let pair = vec![record("B", 2 * round, b"1"), record("B", 2 * round + 1, b"2")];

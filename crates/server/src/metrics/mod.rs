@@ -1,21 +1,48 @@
-//! `GET /metrics`: what the engine counts, in the text format of Prometheus.
+//! `GET /metrics`: what the engine and its interface count and what the process takes, in the text format of Prometheus.
+//!
+//! Labels have values that the specification or this crate declares, so that nothing a client sends adds a series. Counters stand there
+//! from the start, at zero, so that their first increase is seen.
+
+mod process;
+mod requests;
 
 use std::fmt::{self, Write};
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use enact_entities::{Membership, Metrics, Standing};
+use enact_entities::{DurationCounts, Durations, Membership, Metrics, Standing, Volume};
+
+pub(crate) use self::requests::{Endpoint, Requests};
 
 /// The media type of the format.
 pub(crate) const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The answer with `metrics` of a server that is ready, or not.
-pub(crate) fn answer(metrics: &Metrics, is_ready: bool, membership: Option<&Membership>) -> Response {
+/// The answer with `metrics` and `requests` of a server that is ready, or not.
+pub(crate) fn answer(
+    metrics: &Metrics,
+    requests: &Requests,
+    is_ready: bool,
+    membership: Option<&Membership>,
+) -> Response {
     let mut text = String::new();
-    let written =
-        write(&mut text, metrics, is_ready).and_then(|()| membership.map_or(Ok(()), |of| write_node(&mut text, of)));
-    written.expect("a string takes all that is written to it");
+    write_all(&mut text, metrics, requests, is_ready, membership).expect("a string takes all that is written to it");
     ([(header::CONTENT_TYPE, TEXT)], text).into_response()
+}
+
+fn write_all(
+    text: &mut String,
+    metrics: &Metrics,
+    requests: &Requests,
+    is_ready: bool,
+    membership: Option<&Membership>,
+) -> fmt::Result {
+    write(text, metrics, is_ready)?;
+    write_journal(text, metrics)?;
+    if let Some(membership) = membership {
+        write_node(text, membership)?;
+    }
+    requests.write(text)?;
+    process::write(text)
 }
 
 /// Names of classes and events are identifiers, so no label needs an escape.
@@ -60,6 +87,28 @@ fn write(text: &mut String, metrics: &Metrics, is_ready: bool) -> fmt::Result {
     Ok(())
 }
 
+fn write_journal(text: &mut String, Metrics { appends, volume, .. }: &Metrics) -> fmt::Result {
+    let name = "enact_append_seconds";
+    head(text, name, "histogram", "How long a record took to become durable, from being given to the journal.")?;
+    histogram(text, name, "", appends)?;
+    let Volume { last, bytes, free_bytes } = volume;
+    for (name, help, value) in [
+        (
+            "enact_journal_records",
+            "Records that the journal has ever had: the position of the last one.",
+            last.map(|last| last.0),
+        ),
+        ("enact_journal_bytes", "Bytes that the files of the journal take.", *bytes),
+        ("enact_disk_free_bytes", "Bytes that the file system of the journal has left.", *free_bytes),
+    ] {
+        if let Some(value) = value {
+            head(text, name, "gauge", help)?;
+            writeln!(text, "{name} {value}")?;
+        }
+    }
+    Ok(())
+}
+
 fn write_node(text: &mut String, membership: &Membership) -> fmt::Result {
     let Membership { standing, shards, counts, .. } = membership;
     for (name, help, value) in [
@@ -87,4 +136,16 @@ fn write_node(text: &mut String, membership: &Membership) -> fmt::Result {
 
 fn head(text: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
     writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")
+}
+
+/// The series of one histogram, with `labels` that end in a comma if there are any.
+fn histogram(text: &mut String, name: &str, labels: &str, counts: &DurationCounts) -> fmt::Result {
+    let mut count = 0;
+    let bounds = Durations::BOUNDS.iter().map(|bound| bound.as_secs_f64().to_string());
+    for (bound, bucket) in bounds.chain(["+Inf".to_owned()]).zip(counts.buckets) {
+        count += bucket;
+        writeln!(text, "{name}_bucket{{{labels}le=\"{bound}\"}} {count}")?;
+    }
+    let labels = labels.strip_suffix(',').map_or(String::new(), |labels| format!("{{{labels}}}"));
+    writeln!(text, "{name}_sum{labels} {}\n{name}_count{labels} {count}", counts.total.as_secs_f64())
 }
