@@ -1,7 +1,6 @@
 //! The command line.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use enact_entities::{Limits, Strategies, Strategy};
 use enact_rebel::Timestamp;
-use enact_server::HostName;
+use enact_server::{HostName, ListenAddress};
 
 /// Transactional actors: entities declared by life cycle, preconditions and effects.
 #[derive(Debug, Parser)]
@@ -273,10 +272,10 @@ pub(crate) struct DataDirectory {
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) spec: SpecFiles,
-    /// Address to listen on; port 0 takes any free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
-    pub(crate) listen: SocketAddr,
-    /// DNS name that requests may call the server by, besides localhost and its address; may be repeated
+    /// Address, or name of one, to listen on; port 0 takes any free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
+    pub(crate) listen: ListenAddress,
+    /// DNS name that requests may call the server by, besides localhost and what it listens on; may be repeated
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<HostName>,
     /// File of the tokens by which callers are known, of mode 0600; `enact token` makes its lines. Without it, no

@@ -109,7 +109,7 @@ pub use atomic::ATOMIC_COMMANDS_MAX;
 pub use batch::{BATCH_BYTES_MAX, BATCH_COMMANDS_MAX};
 pub use body::{BODY_BYTES_MAX, BODY_TIMEOUT};
 pub use envelope::{DEADLINE_DEFAULT, DEADLINE_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
-pub use host::{HostName, HostNameError};
+pub use host::{HostName, HostNameError, ListenAddress, ListenAddressError};
 pub use json::DEPTH_MAX;
 pub use limits::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 pub use listener::{BindError, CONNECTIONS_MAX, Exposure, FAREWELL, HEAD_TIMEOUT, Limits, Listener, UNREAD_TIMEOUT};

@@ -21,13 +21,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
 use thiserror::Error;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, lookup_host};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tower_service::Service;
 use tracing::{debug, warn};
 
+use crate::host::{HostName, ListenAddress};
 use crate::limits::{HEADERS_MAX, Peer, Stopping};
 use crate::places::{Client, Places};
 use crate::processor::Processor;
@@ -103,6 +104,22 @@ pub enum BindError {
         /// The refused address.
         address: SocketAddr,
     },
+    /// The name has no address.
+    #[error("`{name}` cannot be resolved to an address to listen on")]
+    Unresolved {
+        /// The name.
+        name: HostName,
+        /// The reason of the operating system.
+        source: io::Error,
+    },
+    /// No address of the name is listened on.
+    #[error("cannot listen on `{name}`")]
+    Name {
+        /// The name.
+        name: HostName,
+        /// What is wrong with one of its addresses.
+        source: Box<BindError>,
+    },
     /// Another process listens on the address.
     #[error("{address} is in use by another process: choose another port, or 0 for any free one")]
     InUse {
@@ -135,9 +152,7 @@ impl Listener {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn bind(address: SocketAddr, exposure: Exposure) -> Result<Self, BindError> {
-        if exposure == Exposure::Loopback && !address.ip().is_loopback() {
-            return Err(BindError::NotLoopback { address });
-        }
+        allow(address, exposure)?;
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AddrInUse => BindError::InUse { address },
             _ => BindError::Io { address, source },
@@ -145,6 +160,42 @@ impl Listener {
         let socket = listen(address).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         Ok(Self { socket, address })
+    }
+
+    /// Binds the first address of `listen` that this machine has. Of a name, all addresses must be those that `exposure` allows. An
+    /// address on which another process listens ends the search: clients would reach either of the two.
+    ///
+    /// # Errors
+    /// [`BindError`]; nothing is left bound.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// Nothing is left bound.
+    pub async fn bind_to(listen: &ListenAddress, exposure: Exposure) -> Result<Self, BindError> {
+        match listen {
+            ListenAddress::Socket(address) => Self::bind(*address, exposure),
+            ListenAddress::Name(name, port) => {
+                let unresolved = |source| BindError::Unresolved { name: name.clone(), source };
+                let addresses = lookup_host((name.0.as_str(), *port)).await.map_err(unresolved)?;
+                let bound = Self::bind_first(&addresses.collect::<Vec<_>>(), exposure);
+                bound.map_err(|source| BindError::Name { name: name.clone(), source: Box::new(source) })
+            }
+        }
+    }
+
+    /// Binds the first of the addresses of one name that works.
+    fn bind_first(addresses: &[SocketAddr], exposure: Exposure) -> Result<Self, BindError> {
+        addresses.iter().try_for_each(|&address| allow(address, exposure))?;
+        let mut failed = None;
+        for &address in addresses {
+            match Self::bind(address, exposure) {
+                Err(error @ BindError::Io { .. }) => failed = failed.or(Some(error)),
+                bound => return bound,
+            }
+        }
+        Err(failed.expect("a name that is resolved has an address"))
     }
 
     /// The address listened on, with the real port.
@@ -209,6 +260,13 @@ impl Listener {
     }
 }
 
+fn allow(address: SocketAddr, exposure: Exposure) -> Result<(), BindError> {
+    match exposure {
+        Exposure::Loopback if !address.ip().is_loopback() => Err(BindError::NotLoopback { address }),
+        Exposure::Loopback | Exposure::Insecure => Ok(()),
+    }
+}
+
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
@@ -249,4 +307,53 @@ where
         .max_headers(HEADERS_MAX + 1)
         .max_buf_size(HEAD_BUFFER_BYTES)
         .serve_connection(TokioIo::new(UnreadTimeout::new(stream, limits.unread_timeout)), answers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ELSEWHERE: &str = "192.0.2.1:0";
+
+    fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
+        texts.iter().map(|text| text.parse().expect("an address")).collect()
+    }
+
+    #[tokio::test]
+    async fn the_first_address_of_a_name_is_bound_that_this_machine_has() {
+        for texts in [&["127.0.0.1:0", ELSEWHERE][..], &[ELSEWHERE, "127.0.0.1:0"]] {
+            let listener = Listener::bind_first(&addresses(texts), Exposure::Insecure).expect("one works");
+            assert!(listener.address().ip().is_loopback() && listener.address().port() > 0, "{texts:?}");
+        }
+        let failed = Listener::bind_first(&addresses(&[ELSEWHERE]), Exposure::Insecure);
+        assert!(matches!(failed, Err(BindError::Io { .. })), "{failed:?}");
+    }
+
+    #[tokio::test]
+    async fn all_addresses_of_a_name_are_loopback_unless_asked_for() {
+        for texts in [&["127.0.0.1:0", ELSEWHERE][..], &[ELSEWHERE, "127.0.0.1:0"], &["0.0.0.0:0"]] {
+            let refused = Listener::bind_first(&addresses(texts), Exposure::Loopback);
+            assert!(matches!(refused, Err(BindError::NotLoopback { .. })), "{texts:?}: {refused:?}");
+        }
+        Listener::bind_first(&addresses(&["127.0.0.1:0", "127.0.0.2:0"]), Exposure::Loopback).expect("both are");
+    }
+
+    #[tokio::test]
+    async fn a_name_is_not_bound_to_its_second_address_when_another_process_has_the_first() {
+        let other = Listener::bind(addresses(&["127.0.0.1:0"])[0], Exposure::Loopback).expect("a free port");
+        let taken = other.address();
+        let both = [taken, SocketAddr::from(([127, 0, 0, 2], taken.port()))];
+        let refused = Listener::bind_first(&both, Exposure::Loopback);
+        assert!(matches!(refused, Err(BindError::InUse { address }) if address == taken), "{refused:?}");
+    }
+
+    #[tokio::test]
+    async fn a_name_is_resolved_and_named_where_it_is_not() {
+        let localhost: ListenAddress = "localhost:0".parse().expect("a name");
+        let listener = Listener::bind_to(&localhost, Exposure::Loopback).await.expect("every machine has it");
+        assert!(listener.address().ip().is_loopback());
+        let nobody: ListenAddress = "nobody.invalid:0".parse().expect("a name");
+        let refused = Listener::bind_to(&nobody, Exposure::Loopback).await;
+        assert!(matches!(refused, Err(BindError::Unresolved { .. })), "{refused:?}");
+    }
 }

@@ -90,7 +90,7 @@ async fn serve(
     sources: Vec<Source>,
     spec: Arc<Spec>,
 ) -> Result<(), Failure> {
-    let listener = Listener::bind(args.listen, exposure(args))?;
+    let listener = Listener::bind_to(&args.listen, exposure(args)).await?;
     let address = listener.address();
     let signals = Signals::catch().map_err(Failure::Runtime)?;
     if !address.ip().is_loopback() {
@@ -189,12 +189,11 @@ impl Start<'_> {
         let in_flight_max = IN_FLIGHT_MAX.min(limits.connections_max / 2);
         info!(connections_max = limits.connections_max, in_flight_max, "limits");
         info!(strategies = %entities.strategies(), "admission");
+        let hosts = args.hosts.iter().chain(args.listen.name()).cloned().collect();
         // Beside a log of its own, which is where this process writes; a database is elsewhere.
         let scratch = args.journal.is_none().then(|| args.data.clone());
-        let router = router(
-            entities,
-            Options { listen: address.ip(), hosts: args.hosts.clone(), exposure, tokens, in_flight_max, scratch },
-        );
+        let router =
+            router(entities, Options { listen: address.ip(), hosts, exposure, tokens, in_flight_max, scratch });
         announce(&format!("listening on http://{address}"));
 
         let stop = async {

@@ -443,6 +443,7 @@ fn wrong_usage_is_refused_before_anything_is_touched() {
     for usage in [
         &["--listen", "localhost"][..],
         &["--listen", "127.0.0.1"],
+        &["--listen", "127.0.0:80"],
         &["--admission", "optimistic"],
         &["--admission", "Account=optimistic"],
         &["--host", "http://bank"],
@@ -468,7 +469,18 @@ async fn an_address_that_cannot_be_had_is_refused_before_the_data_is_touched() {
         3,
         &["cannot listen on 192.0.2.1:80: "],
     );
+    refuses(&[&spec, "--data", &data, "--listen", "nobody.invalid:0"], 3, &["`nobody.invalid` cannot be resolved"]);
     assert!(!place.data().exists());
+}
+
+#[tokio::test]
+async fn a_name_is_listened_on_and_answered_to() {
+    let place = Place::new();
+    let server = Served::start(serve(&place.spec(), &place.data(), "localhost:0"));
+    for (host, expected) in [("localhost", 200), ("127.0.0.1", 200), ("evil.example", 421)] {
+        let request = reqwest::Client::new().get(server.url("/health")).header("host", host);
+        assert_eq!(request.send().await.expect("serving").status(), expected, "{host}");
+    }
 }
 
 #[tokio::test]
