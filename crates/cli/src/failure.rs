@@ -28,7 +28,7 @@ pub(crate) const EXIT_STATUS_HELP: &str = "\
 Exit status:
   0  done
   1  the specification has errors, or warnings that are denied, or is not laid out, or has classes that cannot be served
-  2  wrong usage, or a file of the specification or of tokens, or a backup, cannot be read, written or taken
+  2  wrong usage, or a file of the specification or of tokens, or a backup, cannot be read, written or taken, or there is no class
   3  cannot listen on the address
   4  the data directory, or the journal over NATS or PostgreSQL, cannot be used: in use, unreadable, unsafe or damaged; or a
      backup is damaged; or the name of the node is in use, or `enact cluster check` or `enact audit` has found something
@@ -41,6 +41,10 @@ Exit status:
 pub(crate) enum Failure {
     #[error("the specification has {errors} error{}", if *errors == 1 { "" } else { "s" })]
     Spec { errors: usize },
+    #[error(
+        "{file}:1:1: the specification declares no class, so there is nothing to serve: declare one, such as `class Account`"
+    )]
+    NoClass { file: String },
     #[error("`{class}` is an external class, and no participant is connected that keeps its objects")]
     External { class: String },
     #[error("the specification has {warnings} warning{}, and none is allowed", if *warnings == 1 { "" } else { "s" })]
@@ -135,8 +139,8 @@ pub(crate) enum Failure {
     Close { path: PathBuf, source: CloseError },
     #[error("the operating system refuses threads or signals")]
     Runtime(#[source] io::Error),
-    #[error("stopped serving: {why}")]
-    Engine { why: String },
+    #[error("stopped serving; the log says why")]
+    Engine,
     #[error("stopped uncleanly; what was acknowledged is kept")]
     Shutdown(#[from] ShutdownError),
 }
@@ -148,6 +152,7 @@ impl Failure {
             Self::Unreadable { .. }
             | Self::Unwritable { .. }
             | Self::Empty { .. }
+            | Self::NoClass { .. }
             | Self::Admission { .. }
             | Self::LogFilter { .. }
             | Self::Tokens(_)
@@ -196,7 +201,7 @@ impl Failure {
             | Self::Close { .. } => 4,
             Self::Contract { source, .. } | Self::Audit { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } | Self::Audit { .. } => 5,
-            Self::Runtime(_) | Self::Random(_) | Self::Engine { .. } | Self::Shutdown(_) => 6,
+            Self::Runtime(_) | Self::Random(_) | Self::Engine | Self::Shutdown(_) => 6,
         };
         ExitCode::from(status)
     }

@@ -132,16 +132,27 @@ fn read_text(path: &Path, name: &str, from: impl Read) -> Result<Source, Failure
 
 /// The specification that `sources` are, its diagnostics printed.
 pub(crate) fn check(sources: Vec<Source>) -> Result<Spec, Failure> {
+    let file = first(&sources);
     match enact_rebel::check(sources) {
         Ok(spec) => {
             print(spec.warnings());
-            Ok(spec)
+            with_class(spec, file)
         }
         Err(report) => {
             print(&report);
             Err(Failure::Spec { errors: report.errors().count() })
         }
     }
+}
+
+/// The name of the file in which one looks first.
+pub(crate) fn first(sources: &[Source]) -> String {
+    sources.first().map(|source| source.name.clone()).unwrap_or_default()
+}
+
+/// The specification, if it has something that can be served; `file` is where it should be.
+pub(crate) fn with_class(spec: Spec, file: String) -> Result<Spec, Failure> {
+    if spec.classes().len() == 0 { Err(Failure::NoClass { file }) } else { Ok(spec) }
 }
 
 pub(crate) fn print(report: &Report) {

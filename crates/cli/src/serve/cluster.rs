@@ -50,7 +50,7 @@ impl Start<'_> {
         }
         let (watched, left) = (node.clone(), node.clone());
         let life = Life {
-            failed: async move { watched.failed().await },
+            failed: async move { drop(watched.failed().await) },
             end: async move |patience| {
                 left.leave(patience).await;
                 Ok(())

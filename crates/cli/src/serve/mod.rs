@@ -168,7 +168,7 @@ impl Start<'_> {
         let life = Life {
             failed: async move {
                 tokio::select! {
-                    why = maintained.failed() => why,
+                    _ = maintained.failed() => (),
                     never = maintained.maintain() => match never {},
                 }
             },
@@ -181,7 +181,7 @@ impl Start<'_> {
     async fn present<E, F, C>(self, entities: E, life: Life<F, C>) -> Result<(), Failure>
     where
         E: Entities<Model = Rebel>,
-        F: Future<Output = String>,
+        F: Future<Output = ()>,
         C: AsyncFnOnce(Duration) -> Result<(), ShutdownError>,
     {
         let Self { args, limits, tokens, listener, signals, .. } = self;
@@ -198,14 +198,14 @@ impl Start<'_> {
 
         let stop = async {
             tokio::select! {
-                () = signals.stop() => (None, Instant::now()),
-                why = life.failed => (Some(why), Instant::now()),
+                () = signals.stop() => (false, Instant::now()),
+                () = life.failed => (true, Instant::now()),
             }
         };
-        let (failure, stopping) = listener.serve(router, limits, stop, DEADLINE_MAX).await;
+        let (has_failed, stopping) = listener.serve(router, limits, stop, DEADLINE_MAX).await;
         let closed = (life.end)(DEADLINE_MAX.saturating_sub(stopping.elapsed())).await;
-        if let Some(why) = failure {
-            return Err(Failure::Engine { why });
+        if has_failed {
+            return Err(Failure::Engine);
         }
         closed?;
         info!("stopped");
@@ -215,7 +215,7 @@ impl Start<'_> {
 
 /// What the entities do by themselves.
 struct Life<F, C> {
-    /// Looks after them; says why, when they have failed.
+    /// Looks after them, until they have failed, which the log says.
     failed: F,
     /// Ends them within a time.
     end: C,

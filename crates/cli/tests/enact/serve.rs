@@ -397,7 +397,8 @@ async fn files_that_vanish_end_the_server() {
         mishap(&place.data()).expect("removed");
         let (status, log) = server.ended();
         assert_eq!(status.code(), Some(6), "{log}");
-        assert!(log.contains(what), "{log}");
+        assert_eq!(log.matches(what).count(), 1, "it is said once: {log}");
+        assert!(log.ends_with("\nerror: stopped serving; the log says why\n"), "{log}");
     }
 }
 
@@ -429,6 +430,14 @@ fn wrong_usage_is_refused_before_anything_is_touched() {
     fs::write(&external, "external class Payer\n  initial none\n    on Join(): joined\n  final joined\n")
         .expect("writable");
     refuses(&[&text(&external), "--data", &data], 1, &["`Payer` is an external class", "no participant is connected"]);
+    let (empty, functions) =
+        (place.directory.path().join("empty.rebel"), place.directory.path().join("functions.rebel"));
+    fs::write(&empty, "").expect("writable");
+    fs::write(&functions, "module functions\n\nfn twice(n: Integer): Integer = 2 * n\n").expect("writable");
+    for file in [text(&empty), text(&functions)] {
+        let said = format!("error: {file}:1:1: the specification declares no class, so there is nothing to serve: ");
+        refuses(&[&file, "--data", &data], 2, &[&said]);
+    }
     refuses(&["missing.rebel", "--data", &data], 2, &["cannot read missing.rebel"]);
     refuses(&[&spec, "--data", &data, "--log", "enact=loud"], 2, &["`enact=loud` is not a filter of log lines"]);
     for (admission, words) in [
