@@ -352,6 +352,9 @@ pub(crate) struct Serve {
     /// Allow an address that other machines can reach, without encryption
     #[arg(long)]
     pub(crate) insecure: bool,
+    /// How long a server that is told to stop finishes what it has begun. What is not answered by then is in doubt
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub(crate) drain: Duration,
     /// Which log lines go to standard error, such as `warn` or `info,enact_server=debug`
     #[arg(long, value_name = "FILTER", default_value = "info")]
     pub(crate) log: String,

@@ -7,7 +7,7 @@
 //! connections made meanwhile wait.
 //!
 //! On the first signal the server takes no more connections, answers what runs, lets the engine finish and closes the
-//! journal; requests and commands have one deadline for that, together. A second signal ends the process at once, which
+//! journal; requests and commands have one time for that, together (`--drain`), whatever clients do. A second signal ends the process at once, which
 //! loses nothing that was acknowledged: recovery is the same as after a crash.
 
 #[cfg(feature = "nats")]
@@ -27,7 +27,7 @@ use enact_journal::nats::{Nats, Options as NatsOptions};
 use enact_journal::postgres::{Options as PostgresOptions, Postgres};
 use enact_journal::{Embedded, Journal, OpenError, Options as JournalOptions};
 use enact_rebel::{Source, Spec};
-use enact_server::{DEADLINE_MAX, Exposure, IN_FLIGHT_MAX, Limits, Listener, Options, Tokens, router};
+use enact_server::{Exposure, IN_FLIGHT_MAX, Limits, Listener, Options, Tokens, router};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
@@ -59,8 +59,12 @@ pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
     let strategies = strategies(args, &spec)?;
     let tokens = args.tokens.as_deref().map(Tokens::read).transpose()?;
     let limits = Limits::within(raise_file_limit());
+    let limits = Limits { farewell: limits.farewell.min(args.drain / 2), ..limits };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Runtime)?;
-    runtime.block_on(serve(args, strategies, limits, tokens, sources, Arc::new(spec)))
+    let ended = runtime.block_on(serve(args, strategies, limits, tokens, sources, Arc::new(spec)));
+    // Readings of long histories, and questions about many objects, have threads of their own, which nobody needs to wait for.
+    runtime.shutdown_background();
+    ended
 }
 
 fn strategies(args: &args::Serve, spec: &Spec) -> Result<Strategies, Failure> {
@@ -202,8 +206,8 @@ impl Start<'_> {
                 () = life.failed => (true, Instant::now()),
             }
         };
-        let (has_failed, stopping) = listener.serve(router, limits, stop, DEADLINE_MAX).await;
-        let closed = (life.end)(DEADLINE_MAX.saturating_sub(stopping.elapsed())).await;
+        let (has_failed, stopping) = listener.serve(router, limits, stop, args.drain).await;
+        let closed = (life.end)(args.drain.saturating_sub(stopping.elapsed())).await;
         if has_failed {
             return Err(Failure::Engine);
         }
