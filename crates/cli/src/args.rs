@@ -358,6 +358,18 @@ pub(crate) struct Serve {
     /// Which log lines go to standard error, such as `warn` or `info,enact_server=debug`
     #[arg(long, value_name = "FILTER", default_value = "info")]
     pub(crate) log: String,
+    /// How they look
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) log_format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people, in colours on a terminal
+    Text,
+    /// One JSON object a line
+    Json,
 }
 
 #[derive(Debug, Args)]

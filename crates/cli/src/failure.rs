@@ -139,6 +139,8 @@ pub(crate) enum Failure {
     Close { path: PathBuf, source: CloseError },
     #[error("the operating system refuses threads or signals")]
     Runtime(#[source] io::Error),
+    #[error("the log says why")]
+    Logged { status: ExitCode },
     #[error("stopped serving; the log says why")]
     Engine,
     #[error("stopped uncleanly; what was acknowledged is kept")]
@@ -148,6 +150,7 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         let status = match self {
+            Self::Logged { status } => return *status,
             Self::Spec { .. } | Self::External { .. } | Self::Warnings { .. } | Self::Unformatted { .. } => 1,
             Self::Unreadable { .. }
             | Self::Unwritable { .. }
@@ -208,6 +211,9 @@ impl Failure {
 
     /// Prints the failure with what caused it, in one line. The program ends without it if nobody reads it.
     pub(crate) fn say(&self) {
+        if matches!(self, Self::Logged { .. }) {
+            return;
+        }
         let line = format!("error: {}", self.in_words());
         let (done, written) = mpsc::channel();
         thread::spawn(move || {
@@ -218,7 +224,8 @@ impl Failure {
         written.recv_timeout(UNREAD_MAX).unwrap_or_default();
     }
 
-    fn in_words(&self) -> String {
+    /// The failure with what caused it, in one line.
+    pub(crate) fn in_words(&self) -> String {
         let causes = iter::successors(self.source(), |&cause| cause.source());
         let words = causes.fold(self.to_string(), |words, cause| format!("{words}: {cause}"));
         match self {

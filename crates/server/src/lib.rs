@@ -17,6 +17,9 @@
 //! | `504` in doubt | may have happened | send it again with the same `Idempotency-Key` |
 //! | no answer | may have happened | send it again with the same `Idempotency-Key` |
 //!
+//! Each answer has the id of its request in `X-Request-Id`: that of the client if it is well-formed, otherwise a new one. The body of a
+//! problem and the log have it, too.
+//!
 //! Every body is JSON, but for `/metrics`; one that is not a success is problem details (RFC 9457). Only what is no HTTP at all, or has a
 //! head too large to be read, is answered with a bare status.
 //!
@@ -98,6 +101,7 @@ mod problem;
 mod processor;
 mod query;
 mod read;
+mod request_id;
 mod schema;
 mod shares;
 mod tokens;
@@ -113,6 +117,7 @@ pub use host::{HostName, HostNameError, ListenAddress, ListenAddressError};
 pub use json::DEPTH_MAX;
 pub use limits::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 pub use listener::{BindError, CONNECTIONS_MAX, Exposure, FAREWELL, HEAD_TIMEOUT, Limits, Listener, UNREAD_TIMEOUT};
+pub use request_id::current_request;
 pub use tokens::{
     CALLER_NAME_BYTES_MAX, TOKEN_ROLES_MAX, TOKENS_BYTES_MAX, Token, TokenLineError, Tokens, TokensError,
     caller_from_outside,

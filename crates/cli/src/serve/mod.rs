@@ -34,9 +34,16 @@ use tracing::{info, warn};
 
 use crate::contract::{self, Change, ContractError, Undecided};
 use crate::failure::Failure;
+use crate::log::Log;
 use crate::{args, log, spec};
 
 pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
+    let log = log::to_stderr(&args.log, args.log_format)?;
+    let done = start(args, &log);
+    log.end(done)
+}
+
+fn start(args: &args::Serve, log: &Log) -> Result<(), Failure> {
     let is_database = args.journal.as_deref().is_some_and(args::is_database);
     #[cfg(not(feature = "nats"))]
     if args.journal.is_some() && !is_database || args.cluster.is_some() {
@@ -51,8 +58,7 @@ pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
         return Err(Failure::Replicas);
     }
     let sources = spec::read(&args.spec.files)?;
-    let _log = log::to_stderr(&args.log)?;
-    let spec = spec::check(sources.clone())?;
+    let spec = spec::check_and(sources.clone(), |report| log.say(report))?;
     if let Some(class) = spec.classes().find(|class| class.is_external()) {
         return Err(Failure::External { class: class.name().to_string() });
     }
@@ -114,7 +120,8 @@ async fn serve(
         barrier_reads: args.barrier_reads,
         ..EngineOptions::default()
     };
-    let start = Start { args, options, limits, tokens, sources, spec, listener, signals };
+    let begun = Instant::now();
+    let start = Start { args, options, limits, tokens, sources, spec, listener, signals, begun };
     #[cfg(feature = "nats")]
     if let Some(addresses) = &args.cluster {
         return start.join(addresses).await;
@@ -125,17 +132,19 @@ async fn serve(
         let place = in_tables(&options);
         let opened = Postgres::open(options).await;
         let journal = opened.map_err(|source| Failure::Postgres { place: place.clone(), source })?;
-        return start.serve(journal, &place).await;
+        return start.serve(journal, &place, Found::default()).await;
     }
     #[cfg(feature = "nats")]
     if let Some(addresses) = &args.journal {
         let place = format!("{} (shard {})", without_passwords(addresses), args.shard);
         let opened = Nats::open(over_nats(args, addresses)).await;
         let journal = opened.map_err(|source| Failure::Nats { place: place.clone(), source })?;
-        return start.serve(journal, &place).await;
+        return start.serve(journal, &place, Found::default()).await;
     }
     let journal = open(args, &start.options).map_err(|source| Failure::Data { path: args.data.clone(), source })?;
-    start.serve(journal, &args.data.display().to_string()).await
+    let objects = start.spec.classes().map(|class| journal.count(class.name())).sum();
+    let found = Found { objects: Some(objects), records: Some(journal.end().0) };
+    start.serve(journal, &args.data.display().to_string(), found).await
 }
 
 /// All that is ready before the journal is.
@@ -148,11 +157,20 @@ struct Start<'a> {
     spec: Arc<Spec>,
     listener: Listener,
     signals: Signals,
+    /// When the journal was turned to.
+    begun: Instant,
+}
+
+/// What a journal has when it is opened.
+#[derive(Debug, Default)]
+struct Found {
+    objects: Option<usize>,
+    records: Option<u64>,
 }
 
 impl Start<'_> {
     /// Serves what `journal` has, which is at `place`, until a signal or a failure.
-    async fn serve<J: Journal>(self, journal: J, place: &str) -> Result<(), Failure> {
+    async fn serve<J: Journal>(self, journal: J, place: &str, found: Found) -> Result<(), Failure> {
         let Self { args, sources, spec, .. } = &self;
         let contract = |source| Failure::Contract { place: place.to_owned(), source };
         let examined = contract::examine(&journal, sources, spec, Undecided::Served).await.map_err(contract)?;
@@ -166,6 +184,7 @@ impl Start<'_> {
             Change::Version(plan) => return Err(contract(ContractError::NotAdopted { plan: Box::new(plan) })),
         }
         let model = contract::adopt(&journal, sources, examined).await.map_err(contract)?;
+        self.say_started(place, &found);
 
         let engine = Engine::new(model, journal, self.options.clone());
         let (maintained, closed) = (engine.clone(), engine.clone());
@@ -179,6 +198,12 @@ impl Start<'_> {
             end: async move |patience| closed.shutdown(patience).await,
         };
         self.present(engine, life).await
+    }
+
+    /// Says what is served, and how long it took to find it.
+    fn say_started(&self, place: &str, Found { objects, records }: &Found) {
+        let recovered_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        info!(version = env!("CARGO_PKG_VERSION"), journal = place, objects, records, recovered_ms, "started");
     }
 
     /// Answers requests for `entities` until a signal or a failure.

@@ -14,6 +14,7 @@ mod golden;
 mod identities;
 mod import;
 mod journal;
+mod logs;
 mod nats;
 #[cfg(feature = "nats")]
 #[path = "../../examples/cluster/nodes.rs"]

@@ -56,6 +56,12 @@ pub(crate) fn token(id: &str, roles: &[&str]) -> (String, String) {
     (token.to_owned(), line.to_owned())
 }
 
+/// What is the same when a request is repeated: all but its id.
+pub(crate) fn of_any_request(mut body: Value) -> Value {
+    body.as_object_mut().and_then(|body| body.remove("request_id"));
+    body
+}
+
 /// A free port of this machine, for this machine.
 pub(crate) const FREE_PORT: &str = "127.0.0.1:0";
 
