@@ -272,6 +272,10 @@ pub(crate) struct DataDirectory {
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) spec: SpecFiles,
+    /// File of settings: `listen = "localhost:8080"` is `--listen localhost:8080`. A flag precedes a variable such as `ENACT_LISTEN`, and that
+    /// the file; paths in it are relative to its folder, and `spec` is the files of the specification
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Address, or name of one, to listen on; port 0 takes any free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
     pub(crate) listen: ListenAddress,

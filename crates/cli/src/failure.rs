@@ -15,6 +15,7 @@ use enact_server::{BindError, TokenLineError, TokensError};
 use thiserror::Error;
 
 use crate::client::ClientError;
+use crate::config::ConfigError;
 use crate::contract::ContractError;
 use crate::follow::FollowError;
 use crate::import::ImportError;
@@ -57,6 +58,8 @@ pub(crate) enum Failure {
     Empty { path: PathBuf },
     #[error("cannot read {}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     #[error("{why}")]
     Admission { why: String },
     #[error("`{filter}` is not a filter of log lines: {why}")]
@@ -156,6 +159,7 @@ impl Failure {
             | Self::Unwritable { .. }
             | Self::Empty { .. }
             | Self::NoClass { .. }
+            | Self::Config(_)
             | Self::Admission { .. }
             | Self::LogFilter { .. }
             | Self::Tokens(_)

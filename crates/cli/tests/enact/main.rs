@@ -5,6 +5,7 @@ mod backup;
 mod check;
 #[cfg(feature = "nats")]
 mod cluster;
+mod config;
 mod contract;
 mod crash;
 mod fmt;
