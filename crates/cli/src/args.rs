@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use enact_entities::{Limits, Strategies, Strategy};
 use enact_rebel::Timestamp;
 use enact_server::{HostName, ListenAddress};
@@ -21,6 +22,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Make a folder with a specification, settings and a token, to begin with
+    Init(Init),
     /// Serve the entities that a specification declares over HTTP
     Serve(Box<Serve>),
     /// Check a specification and print what is wrong with it
@@ -44,6 +47,24 @@ pub(crate) enum Command {
     /// Look after several nodes, which `enact serve --cluster` starts
     #[command(subcommand)]
     Cluster(Cluster),
+    /// Print what a shell completes commands and flags by, for a file that it reads
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the pages of the manual, one for each command
+    Man {
+        /// Folder to write to, such as `/usr/local/share/man/man1`
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// Folder to write to, made when missing
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]

@@ -54,6 +54,8 @@ pub(crate) enum Failure {
     Unformatted { files: usize },
     #[error("cannot write {}", path.display())]
     Unwritable { path: PathBuf, source: io::Error },
+    #[error("{} exists already, and is left as it is: name another folder", path.display())]
+    Exists { path: PathBuf },
     #[error("{} has no files that end in `.rebel`", path.display())]
     Empty { path: PathBuf },
     #[error("cannot read {}", path.display())]
@@ -157,6 +159,7 @@ impl Failure {
             Self::Spec { .. } | Self::External { .. } | Self::Warnings { .. } | Self::Unformatted { .. } => 1,
             Self::Unreadable { .. }
             | Self::Unwritable { .. }
+            | Self::Exists { .. }
             | Self::Empty { .. }
             | Self::NoClass { .. }
             | Self::Config(_)

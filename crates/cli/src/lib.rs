@@ -21,9 +21,11 @@ mod fmt;
 mod follow;
 mod footprint;
 mod import;
+mod init;
 mod journal;
 mod lines;
 mod log;
+mod manual;
 mod scaling;
 mod serve;
 mod spec;
@@ -51,9 +53,12 @@ pub fn run() -> ExitCode {
 fn perform(command: Command) -> Result<(), Failure> {
     match command {
         Command::Serve(args) => serve::run(&args),
+        Command::Init(args) => init::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Fmt(args) => fmt::run(&args),
         Command::Token(args) => token::run(&args),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { folder } => manual::pages(&folder),
         Command::Journal(command) => journal::run(&command),
         Command::Import(args) => import::run(&args),
         Command::Follow(args) => follow::run(&args),

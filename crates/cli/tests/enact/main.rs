@@ -14,6 +14,7 @@ mod follower;
 mod golden;
 mod identities;
 mod import;
+mod init;
 mod journal;
 mod logs;
 mod nats;
