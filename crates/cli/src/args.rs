@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use enact_entities::{Limits, Strategies, Strategy};
 use enact_rebel::Timestamp;
-use enact_server::{HostName, ListenAddress};
+use enact_server::{Exposure, HostName, ListenAddress, TlsFiles};
 
 /// Transactional actors: entities declared by life cycle, preconditions and effects.
 #[derive(Debug, Parser)]
@@ -307,6 +307,8 @@ pub(crate) struct Serve {
     /// request has a caller
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: ServerTls,
     /// Directory that keeps the entities; made when missing
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,
@@ -374,7 +376,7 @@ pub(crate) struct Serve {
     /// The time that a sync takes at least, to measure what a slower disk would do
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, hide = true)]
     pub(crate) sync_min: Option<Duration>,
-    /// Allow an address that other machines can reach, without encryption
+    /// Allow an address that other machines can reach without encryption, or without tokens and certificates of clients
     #[arg(long)]
     pub(crate) insecure: bool,
     /// How long a server that is told to stop finishes what it has begun. What is not answered by then is in doubt
@@ -386,6 +388,29 @@ pub(crate) struct Serve {
     /// How they look
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log_format: LogFormat,
+}
+
+/// By what a server proves itself, and knows its clients.
+#[derive(Debug, Args)]
+pub(crate) struct ServerTls {
+    /// File of the certificate, and those between it and its authority, in PEM: what is said is encrypted. It is read again on SIGHUP, and
+    /// when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// File of its private key in PEM, which not everybody may read
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// File of the authorities of clients in PEM: a client without a certificate of one of them is not answered
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
+}
+
+impl ServerTls {
+    /// The files, if what is said is to be encrypted.
+    pub(crate) fn files(&self) -> Option<TlsFiles> {
+        let (certificates, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
+        Some(TlsFiles { certificates, key, client_authorities: self.tls_client_ca.clone() })
+    }
 }
 
 /// How log lines look.
@@ -457,6 +482,8 @@ pub(crate) struct Import {
     /// File whose first line is the token of the caller, which `enact token` has made
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: ClientTls,
     /// File to write the lines to that are refused, with what the server says, instead of standard error
     #[arg(long, value_name = "FILE")]
     pub(crate) refused: Option<PathBuf>,
@@ -485,9 +512,25 @@ pub(crate) struct Follow {
     /// File whose first line is the token of the caller, which `enact token` has made
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: ClientTls,
     /// How long to go on when the server, or the receiver, does not answer
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     pub(crate) patience: Duration,
+}
+
+/// By what a command knows a server over TLS, and the server it.
+#[derive(Debug, Args)]
+pub(crate) struct ClientTls {
+    /// File of the authorities in PEM, one of which vouches for a server at `https://`, instead of those of the system
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// File of the certificate in PEM that a server demands of its clients
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// File of its private key in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
 }
 
 /// What the lines of a file are that is imported.
@@ -548,6 +591,25 @@ impl Admission {
 }
 
 impl Serve {
+    /// From where the server may be reached, with what it has.
+    pub(crate) fn exposure(&self) -> Exposure {
+        match self.missing_for_others().as_slice() {
+            _ if self.insecure => Exposure::Insecure,
+            [] => Exposure::Protected,
+            _ => Exposure::Loopback,
+        }
+    }
+
+    /// What a server that other machines can reach has to have, and this one has not.
+    pub(crate) fn missing_for_others(&self) -> Vec<&'static str> {
+        let has_callers = self.tokens.is_some() || self.tls.tls_client_ca.is_some();
+        let rows = [
+            (self.tls.tls_cert.is_none(), "--tls-cert FILE and --tls-key FILE"),
+            (!has_callers, "--tokens FILE or --tls-client-ca FILE"),
+        ];
+        rows.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, flags)| flags).collect()
+    }
+
     /// The strategies of all classes; a class or the rest has one only.
     pub(crate) fn strategies(&self) -> Result<Strategies, String> {
         let mut seen = BTreeSet::new();

@@ -11,7 +11,7 @@ use enact_entities::{DecodeError, ShutdownError};
 #[cfg(any(feature = "nats", feature = "postgres"))]
 use enact_journal::ReadError;
 use enact_journal::{BackupError, BuildError, CloseError, EntityKey, OpenError, Position};
-use enact_server::{BindError, TokenLineError, TokensError};
+use enact_server::{BindError, TlsError, TokenLineError, TokensError};
 use thiserror::Error;
 
 use crate::client::ClientError;
@@ -29,7 +29,7 @@ pub(crate) const EXIT_STATUS_HELP: &str = "\
 Exit status:
   0  done
   1  the specification has errors, or warnings that are denied, or is not laid out, or has classes that cannot be served
-  2  wrong usage, or a file of the specification or of tokens, or a backup, cannot be read, written or taken, or there is no class
+  2  wrong usage, or a file of the specification or of tokens or of TLS, or a backup, cannot be read, written or taken; or there is no class
   3  cannot listen on the address
   4  the data directory, or the journal over NATS or PostgreSQL, cannot be used: in use, unreadable, unsafe or damaged; or a
      backup is damaged; or the name of the node is in use, or `enact cluster check` or `enact audit` has found something
@@ -72,6 +72,10 @@ pub(crate) enum Failure {
     Caller(#[source] TokenLineError),
     #[error("the operating system gives no random bytes")]
     Random(#[source] getrandom::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("give {missing}, or accept the risk with --insecure")]
+    Exposed { missing: String, source: BindError },
     #[error(transparent)]
     Listen(#[from] BindError),
     #[error("cannot serve from {}", path.display())]
@@ -166,6 +170,7 @@ impl Failure {
             | Self::Admission { .. }
             | Self::LogFilter { .. }
             | Self::Tokens(_)
+            | Self::Tls(_)
             | Self::Caller(_)
             | Self::Client(_) => 2,
             #[cfg(not(feature = "nats"))]
@@ -174,7 +179,7 @@ impl Failure {
             Self::Replicas => 2,
             #[cfg(not(feature = "postgres"))]
             Self::WithoutPostgres => 2,
-            Self::Listen(_) => 3,
+            Self::Listen(_) | Self::Exposed { .. } => 3,
             #[cfg(feature = "nats")]
             Self::Join { source, .. } if source.is_of_usage() => 2,
             #[cfg(feature = "nats")]

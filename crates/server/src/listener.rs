@@ -32,6 +32,8 @@ use crate::host::{HostName, ListenAddress};
 use crate::limits::{HEADERS_MAX, Peer, Stopping};
 use crate::places::{Client, Places};
 use crate::processor::Processor;
+use crate::stream::Stream;
+use crate::tls::Tls;
 use crate::unread::UnreadTimeout;
 
 /// Greatest number of connections open at once, however many descriptors there are.
@@ -87,7 +89,9 @@ impl Limits {
 pub enum Exposure {
     /// From this machine only.
     Loopback,
-    /// From anywhere, without encryption.
+    /// From anywhere: what is said is encrypted, and callers can prove who they are.
+    Protected,
+    /// From anywhere, whatever is missing.
     Insecure,
 }
 
@@ -95,11 +99,8 @@ pub enum Exposure {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BindError {
-    /// The address can be reached from other machines and nobody asked for that.
-    #[error(
-        "{address} can be reached from other machines, and there is no encryption yet, so that others could read \
-         what is said, tokens included: listen on a loopback address, or accept the risk with --insecure"
-    )]
+    /// The address can be reached from other machines, and the server is not for that.
+    #[error("{address} can be reached from other machines, where others could read what is said, or ask as anybody")]
     NotLoopback {
         /// The refused address.
         address: SocketAddr,
@@ -136,11 +137,24 @@ pub enum BindError {
     },
 }
 
+impl BindError {
+    /// Whether the address can be reached from other machines, and the server is not for that.
+    #[must_use]
+    pub fn is_of_exposure(&self) -> bool {
+        match self {
+            Self::NotLoopback { .. } => true,
+            Self::Name { source, .. } => source.is_of_exposure(),
+            _ => false,
+        }
+    }
+}
+
 /// A bound socket, ready to serve.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
+    tls: Option<Tls>,
 }
 
 impl Listener {
@@ -159,7 +173,7 @@ impl Listener {
         };
         let socket = listen(address).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        Ok(Self { socket, address })
+        Ok(Self { socket, address, tls: None })
     }
 
     /// Binds the first address of `listen` that this machine has. Of a name, all addresses must be those that `exposure` allows. An
@@ -196,6 +210,12 @@ impl Listener {
             }
         }
         Err(failed.expect("a name that is resolved has an address"))
+    }
+
+    /// Encrypts what is said; whatever is not encrypted is not answered.
+    #[must_use]
+    pub fn with_tls(self, tls: Tls) -> Self {
+        Self { tls: Some(tls), ..self }
     }
 
     /// The address listened on, with the real port.
@@ -241,12 +261,20 @@ impl Listener {
                 continue;
             };
             let peer = Peer::of(Arc::clone(place.connection()), Arc::clone(processor.waits()), Stopping::of(&running));
-            let connection = graceful.watch(connection(stream, router.clone(), limits, peer));
+            let (graceful, tls, router) = (graceful.watcher(), self.tls.clone(), router.clone());
+            let served = async move {
+                match encrypted(stream, tls.as_ref(), limits).await {
+                    Ok(stream) => {
+                        if let Err(error) = graceful.watch(connection(stream, router, limits, peer)).await {
+                            debug!(%error, "connection ended");
+                        }
+                    }
+                    Err(error) => debug!(%error, "connection ended before it was encrypted"),
+                }
+            };
             processor.spawn(client, async move {
                 tokio::select! {
-                    ended = connection => if let Err(error) = ended {
-                        debug!(%error, "connection ended");
-                    },
+                    () = served => {}
                     () = place.is_taken() => debug!("connection closed, its client took longest"),
                 }
             });
@@ -263,7 +291,7 @@ impl Listener {
 fn allow(address: SocketAddr, exposure: Exposure) -> Result<(), BindError> {
     match exposure {
         Exposure::Loopback if !address.ip().is_loopback() => Err(BindError::NotLoopback { address }),
-        Exposure::Loopback | Exposure::Insecure => Ok(()),
+        Exposure::Loopback | Exposure::Protected | Exposure::Insecure => Ok(()),
     }
 }
 
@@ -285,8 +313,23 @@ async fn end(graceful: GracefulShutdown, places: &Places, farewell: Duration) {
     }
 }
 
+/// The connection, when its client has agreed on keys if it is to be encrypted.
+async fn encrypted(stream: TcpStream, tls: Option<&Tls>, limits: Limits) -> io::Result<Stream> {
+    if let Err(error) = stream.set_nodelay(true) {
+        debug!(%error, "answers on this connection may be delayed");
+    }
+    let stream = UnreadTimeout::new(stream, limits.unread_timeout);
+    match tls {
+        None => Ok(Stream::Plain(stream)),
+        Some(tls) => {
+            let agreed = timeout(limits.head_timeout, tls.acceptor().accept(stream)).await;
+            agreed.map_err(io::Error::from)?.map(|stream| Stream::Encrypted(Box::new(stream)))
+        }
+    }
+}
+
 fn connection<S>(
-    stream: TcpStream,
+    stream: Stream,
     router: S,
     limits: Limits,
     peer: Peer,
@@ -294,9 +337,6 @@ fn connection<S>(
 where
     S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static,
 {
-    if let Err(error) = stream.set_nodelay(true) {
-        debug!(%error, "answers on this connection may be delayed");
-    }
     let answers = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
         router.clone().call(request)
@@ -306,7 +346,7 @@ where
         .header_read_timeout(limits.head_timeout)
         .max_headers(HEADERS_MAX + 1)
         .max_buf_size(HEAD_BUFFER_BYTES)
-        .serve_connection(TokioIo::new(UnreadTimeout::new(stream, limits.unread_timeout)), answers)
+        .serve_connection(TokioIo::new(stream), answers)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `enact serve`: entities over HTTP, from a data directory, from streams of NATS, from tables of PostgreSQL, or as one of several nodes.
 //!
 //! # Order
-//! Whatever can refuse to start does so before anything is touched: the specification, then the tokens, then the
+//! Whatever can refuse to start does so before anything is touched: the specification, then the tokens and the certificate, then the
 //! address, then the journal, which is locked or taken over from then on, then the contract that its entities were written
 //! under. A later version of it is adopted only if the operator says so. Only then is it said that the server listens;
 //! connections made meanwhile wait.
@@ -27,9 +27,10 @@ use enact_journal::nats::{Nats, Options as NatsOptions};
 use enact_journal::postgres::{Options as PostgresOptions, Postgres};
 use enact_journal::{Embedded, Journal, OpenError, Options as JournalOptions};
 use enact_rebel::{Source, Spec};
-use enact_server::{Exposure, IN_FLIGHT_MAX, Limits, Listener, Options, Tokens, router};
+use enact_server::{IN_FLIGHT_MAX, Limits, Listener, Options, Tls, Tokens, router};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tracing::{info, warn};
 
 use crate::contract::{self, Change, ContractError, Undecided};
@@ -64,10 +65,11 @@ fn start(args: &args::Serve, log: &Log) -> Result<(), Failure> {
     }
     let strategies = strategies(args, &spec)?;
     let tokens = args.tokens.as_deref().map(Tokens::read).transpose()?;
+    let tls = args.tls.files().map(Tls::read).transpose()?;
     let limits = Limits::within(raise_file_limit());
     let limits = Limits { farewell: limits.farewell.min(args.drain / 2), ..limits };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Runtime)?;
-    let ended = runtime.block_on(serve(args, strategies, limits, tokens, sources, Arc::new(spec)));
+    let ended = runtime.block_on(serve(args, strategies, limits, tokens, tls, sources, Arc::new(spec)));
     // Readings of long histories, and questions about many objects, have threads of their own, which nobody needs to wait for.
     runtime.shutdown_background();
     ended
@@ -97,15 +99,25 @@ async fn serve(
     strategies: Strategies,
     limits: Limits,
     tokens: Option<Tokens>,
+    tls: Option<Tls>,
     sources: Vec<Source>,
     spec: Arc<Spec>,
 ) -> Result<(), Failure> {
-    let listener = Listener::bind_to(&args.listen, exposure(args)).await?;
+    let listener = listen(args).await?;
     let address = listener.address();
     let signals = Signals::catch().map_err(Failure::Runtime)?;
-    if !address.ip().is_loopback() {
-        warn!(%address, "INSECURE: other machines can reach this server, and what is said to it is not encrypted");
+    let missing = args.missing_for_others();
+    if !address.ip().is_loopback() && !missing.is_empty() {
+        let missing = missing.join(", and ");
+        warn!(%address, missing, "INSECURE: other machines can reach this server, read what is said to it, or ask as anybody");
     }
+    let listener = match &tls {
+        Some(tls) => {
+            keep_current(tls.clone())?;
+            listener.with_tls(tls.clone())
+        }
+        None => listener,
+    };
 
     let options = EngineOptions {
         strategies,
@@ -145,6 +157,29 @@ async fn serve(
     let objects = start.spec.classes().map(|class| journal.count(class.name())).sum();
     let found = Found { objects: Some(objects), records: Some(journal.end().0) };
     start.serve(journal, &args.data.display().to_string(), found).await
+}
+
+async fn listen(args: &args::Serve) -> Result<Listener, Failure> {
+    let bound = Listener::bind_to(&args.listen, args.exposure()).await;
+    bound.map_err(|source| match source.is_of_exposure() {
+        true => Failure::Exposed { missing: args.missing_for_others().join(", and "), source },
+        false => source.into(),
+    })
+}
+
+/// Reads the certificate again when it changes, and on `SIGHUP`.
+fn keep_current(tls: Tls) -> Result<(), Failure> {
+    let mut hangup = signal(SignalKind::hangup()).map_err(Failure::Runtime)?;
+    tokio::spawn(async move {
+        let asked = Notify::new();
+        let told = async {
+            while hangup.recv().await.is_some() {
+                asked.notify_one();
+            }
+        };
+        tokio::join!(told, tls.keep_current(&asked));
+    });
+    Ok(())
 }
 
 /// All that is ready before the journal is.
@@ -214,7 +249,7 @@ impl Start<'_> {
         C: AsyncFnOnce(Duration) -> Result<(), ShutdownError>,
     {
         let Self { args, limits, tokens, listener, signals, .. } = self;
-        let (address, exposure) = (listener.address(), exposure(args));
+        let (address, exposure) = (listener.address(), args.exposure());
         let in_flight_max = IN_FLIGHT_MAX.min(limits.connections_max / 2);
         info!(connections_max = limits.connections_max, in_flight_max, "limits");
         info!(strategies = %entities.strategies(), "admission");
@@ -223,7 +258,8 @@ impl Start<'_> {
         let scratch = args.journal.is_none().then(|| args.data.clone());
         let router =
             router(entities, Options { listen: address.ip(), hosts, exposure, tokens, in_flight_max, scratch });
-        announce(&format!("listening on http://{address}"));
+        let scheme = if args.tls.tls_cert.is_some() { "https" } else { "http" };
+        announce(&format!("listening on {scheme}://{address}"));
 
         let stop = async {
             tokio::select! {
@@ -248,10 +284,6 @@ struct Life<F, C> {
     failed: F,
     /// Ends them within a time.
     end: C,
-}
-
-fn exposure(args: &args::Serve) -> Exposure {
-    if args.insecure { Exposure::Insecure } else { Exposure::Loopback }
 }
 
 /// The machine and the process: those whom a journal is taken over from are told.

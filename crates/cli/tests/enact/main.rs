@@ -29,6 +29,7 @@ mod repair;
 mod serve;
 mod served;
 mod timers;
+mod tls;
 mod tokens;
 mod tutorial;
 mod versions;

@@ -536,7 +536,9 @@ fn wrong_usage_is_refused_before_anything_is_touched() {
         &["--admission", "optimistic"],
         &["--admission", "Account=optimistic"],
         &["--host", "http://bank"],
-        &["--tls"],
+        &["--tls-cert", "cert.pem"],
+        &["--tls-key", "key.pem"],
+        &["--tls-client-ca", "ca.pem"],
     ] {
         let ended = enact(&[&["serve", &spec, "--data", &data], usage].concat());
         assert_eq!(ended.status.code(), Some(2), "{usage:?}");
