@@ -1,16 +1,16 @@
 //! The command line.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use enact_entities::{Limits, Strategies, Strategy};
 use enact_rebel::Timestamp;
-use enact_server::HostName;
+use enact_server::{Exposure, HostName, ListenAddress, TlsFiles};
 
 /// Transactional actors: entities declared by life cycle, preconditions and effects.
 #[derive(Debug, Parser)]
@@ -22,6 +22,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Make a folder with a specification, settings and a token, to begin with
+    Init(Init),
     /// Serve the entities that a specification declares over HTTP
     Serve(Box<Serve>),
     /// Check a specification and print what is wrong with it
@@ -45,6 +47,24 @@ pub(crate) enum Command {
     /// Look after several nodes, which `enact serve --cluster` starts
     #[command(subcommand)]
     Cluster(Cluster),
+    /// Print what a shell completes commands and flags by, for a file that it reads
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the pages of the manual, one for each command
+    Man {
+        /// Folder to write to, such as `/usr/local/share/man/man1`
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// Folder to write to, made when missing
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]
@@ -273,16 +293,22 @@ pub(crate) struct DataDirectory {
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) spec: SpecFiles,
-    /// Address to listen on; port 0 takes any free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
-    pub(crate) listen: SocketAddr,
-    /// DNS name that requests may call the server by, besides localhost and its address; may be repeated
+    /// File of settings: `listen = "localhost:8080"` is `--listen localhost:8080`. A flag precedes a variable such as `ENACT_LISTEN`, and that
+    /// the file; paths in it are relative to its folder, and `spec` is the files of the specification
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Address, or name of one, to listen on; port 0 takes any free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
+    pub(crate) listen: ListenAddress,
+    /// DNS name that requests may call the server by, besides localhost and what it listens on; may be repeated
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<HostName>,
     /// File of the tokens by which callers are known, of mode 0600; `enact token` makes its lines. Without it, no
     /// request has a caller
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: ServerTls,
     /// Directory that keeps the entities; made when missing
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,
@@ -350,12 +376,50 @@ pub(crate) struct Serve {
     /// The time that a sync takes at least, to measure what a slower disk would do
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, hide = true)]
     pub(crate) sync_min: Option<Duration>,
-    /// Allow an address that other machines can reach, without encryption
+    /// Allow an address that other machines can reach without encryption, or without tokens and certificates of clients
     #[arg(long)]
     pub(crate) insecure: bool,
+    /// How long a server that is told to stop finishes what it has begun. What is not answered by then is in doubt
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub(crate) drain: Duration,
     /// Which log lines go to standard error, such as `warn` or `info,enact_server=debug`
     #[arg(long, value_name = "FILTER", default_value = "info")]
     pub(crate) log: String,
+    /// How they look
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) log_format: LogFormat,
+}
+
+/// By what a server proves itself, and knows its clients.
+#[derive(Debug, Args)]
+pub(crate) struct ServerTls {
+    /// File of the certificate, and those between it and its authority, in PEM: what is said is encrypted. It is read again on SIGHUP, and
+    /// when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// File of its private key in PEM, which not everybody may read
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// File of the authorities of clients in PEM: a client without a certificate of one of them is not answered
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
+}
+
+impl ServerTls {
+    /// The files, if what is said is to be encrypted.
+    pub(crate) fn files(&self) -> Option<TlsFiles> {
+        let (certificates, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
+        Some(TlsFiles { certificates, key, client_authorities: self.tls_client_ca.clone() })
+    }
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people, in colours on a terminal
+    Text,
+    /// One JSON object a line
+    Json,
 }
 
 #[derive(Debug, Args)]
@@ -418,6 +482,8 @@ pub(crate) struct Import {
     /// File whose first line is the token of the caller, which `enact token` has made
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: ClientTls,
     /// File to write the lines to that are refused, with what the server says, instead of standard error
     #[arg(long, value_name = "FILE")]
     pub(crate) refused: Option<PathBuf>,
@@ -446,9 +512,25 @@ pub(crate) struct Follow {
     /// File whose first line is the token of the caller, which `enact token` has made
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: ClientTls,
     /// How long to go on when the server, or the receiver, does not answer
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     pub(crate) patience: Duration,
+}
+
+/// By what a command knows a server over TLS, and the server it.
+#[derive(Debug, Args)]
+pub(crate) struct ClientTls {
+    /// File of the authorities in PEM, one of which vouches for a server at `https://`, instead of those of the system
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// File of the certificate in PEM that a server demands of its clients
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// File of its private key in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
 }
 
 /// What the lines of a file are that is imported.
@@ -509,6 +591,25 @@ impl Admission {
 }
 
 impl Serve {
+    /// From where the server may be reached, with what it has.
+    pub(crate) fn exposure(&self) -> Exposure {
+        match self.missing_for_others().as_slice() {
+            _ if self.insecure => Exposure::Insecure,
+            [] => Exposure::Protected,
+            _ => Exposure::Loopback,
+        }
+    }
+
+    /// What a server that other machines can reach has to have, and this one has not.
+    pub(crate) fn missing_for_others(&self) -> Vec<&'static str> {
+        let has_callers = self.tokens.is_some() || self.tls.tls_client_ca.is_some();
+        let rows = [
+            (self.tls.tls_cert.is_none(), "--tls-cert FILE and --tls-key FILE"),
+            (!has_callers, "--tokens FILE or --tls-client-ca FILE"),
+        ];
+        rows.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, flags)| flags).collect()
+    }
+
     /// The strategies of all classes; a class or the rest has one only.
     pub(crate) fn strategies(&self) -> Result<Strategies, String> {
         let mut seen = BTreeSet::new();

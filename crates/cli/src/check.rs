@@ -44,6 +44,7 @@ fn print(text: &str) -> Result<(), Failure> {
 
 /// As [`spec::check`], with the findings as one JSON document on standard output, and with what is asked for besides.
 fn check_for_programs(sources: Vec<Source>, args: &args::Check, lines: &Lines) -> Result<Spec, Failure> {
+    let file = spec::first(&sources);
     match check(sources) {
         Ok(spec) => {
             let mut document = document(spec.warnings());
@@ -54,7 +55,7 @@ fn check_for_programs(sources: Vec<Source>, args: &args::Check, lines: &Lines) -
                 document["scaling"] = scaling::document(&spec, lines);
             }
             print(&format!("{document}\n"))?;
-            Ok(spec)
+            spec::with_class(spec, file)
         }
         Err(report) => {
             print(&format!("{}\n", document(&report)))?;

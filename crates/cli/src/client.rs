@@ -7,7 +7,9 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, RETRY_A
 use reqwest::{Client, Response, redirect};
 use serde_json::Value as Json;
 
+use crate::args::ClientTls;
 use crate::failure::Failure;
+use crate::trust::{self, Authorities, TrustError};
 
 /// How long the server may take for an answer.
 pub(crate) const DEADLINE: HeaderName = HeaderName::from_static("enact-deadline-ms");
@@ -19,19 +21,47 @@ pub(crate) enum ClientError {
     Address { url: String, why: String },
     #[error("the first line of {file} is no token")]
     Token { file: String },
+    #[error("no server can be known over TLS")]
+    Trust(#[source] TrustError),
     #[error("no client of HTTP can be made")]
     Unmade(#[source] reqwest::Error),
 }
 
-/// A client that sends the token in the first line of a file, and follows no redirection, which could be to somebody else.
-pub(crate) fn client(token_file: Option<&Path>, answer_max: Duration) -> Result<Client, Failure> {
+/// A client of the server at `url` that sends the token in the first line of a file.
+pub(crate) fn client(
+    url: &str,
+    token_file: Option<&Path>,
+    tls: &ClientTls,
+    answer_max: Duration,
+) -> Result<Client, Failure> {
     let mut headers = HeaderMap::new();
     if let Some(file) = token_file {
         let mut bearer = HeaderValue::try_from(format!("Bearer {}", token_in(file)?)).expect("visible letters");
         bearer.set_sensitive(true);
         headers.insert(AUTHORIZATION, bearer);
     }
-    let builder = Client::builder().default_headers(headers).redirect(redirect::Policy::none()).timeout(answer_max);
+    made(url, headers, tls, Authorities::Given, answer_max)
+}
+
+/// A client of a web hook at `url`, which is told no token.
+pub(crate) fn hook(url: &str, tls: &ClientTls, answer_max: Duration) -> Result<Client, Failure> {
+    made(url, HeaderMap::new(), tls, Authorities::All, answer_max)
+}
+
+/// A client that follows no redirection, which could be to somebody else.
+fn made(
+    url: &str,
+    headers: HeaderMap,
+    tls: &ClientTls,
+    authorities: Authorities,
+    answer_max: Duration,
+) -> Result<Client, Failure> {
+    // Authorities of the system are many: they are read for those that need them.
+    let is_encrypted = url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"));
+    let authorities = if is_encrypted { authorities } else { Authorities::None };
+    let config = trust::config(tls, authorities).map_err(ClientError::Trust)?;
+    let builder = Client::builder().tls_backend_preconfigured(config).default_headers(headers);
+    let builder = builder.redirect(redirect::Policy::none()).timeout(answer_max);
     Ok(builder.build().map_err(ClientError::Unmade)?)
 }
 

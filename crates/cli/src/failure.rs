@@ -11,10 +11,11 @@ use enact_entities::{DecodeError, ShutdownError};
 #[cfg(any(feature = "nats", feature = "postgres"))]
 use enact_journal::ReadError;
 use enact_journal::{BackupError, BuildError, CloseError, EntityKey, OpenError, Position};
-use enact_server::{BindError, TokenLineError, TokensError};
+use enact_server::{BindError, TlsError, TokenLineError, TokensError};
 use thiserror::Error;
 
 use crate::client::ClientError;
+use crate::config::ConfigError;
 use crate::contract::ContractError;
 use crate::follow::FollowError;
 use crate::import::ImportError;
@@ -28,7 +29,7 @@ pub(crate) const EXIT_STATUS_HELP: &str = "\
 Exit status:
   0  done
   1  the specification has errors, or warnings that are denied, or is not laid out, or has classes that cannot be served
-  2  wrong usage, or a file of the specification or of tokens, or a backup, cannot be read, written or taken
+  2  wrong usage, or a file of the specification or of tokens or of TLS, or a backup, cannot be read, written or taken; or there is no class
   3  cannot listen on the address
   4  the data directory, or the journal over NATS or PostgreSQL, cannot be used: in use, unreadable, unsafe or damaged; or a
      backup is damaged; or the name of the node is in use, or `enact cluster check` or `enact audit` has found something
@@ -41,6 +42,10 @@ Exit status:
 pub(crate) enum Failure {
     #[error("the specification has {errors} error{}", if *errors == 1 { "" } else { "s" })]
     Spec { errors: usize },
+    #[error(
+        "{file}:1:1: the specification declares no class, so there is nothing to serve: declare one, such as `class Account`"
+    )]
+    NoClass { file: String },
     #[error("`{class}` is an external class, and no participant is connected that keeps its objects")]
     External { class: String },
     #[error("the specification has {warnings} warning{}, and none is allowed", if *warnings == 1 { "" } else { "s" })]
@@ -49,10 +54,14 @@ pub(crate) enum Failure {
     Unformatted { files: usize },
     #[error("cannot write {}", path.display())]
     Unwritable { path: PathBuf, source: io::Error },
+    #[error("{} exists already, and is left as it is: name another folder", path.display())]
+    Exists { path: PathBuf },
     #[error("{} has no files that end in `.rebel`", path.display())]
     Empty { path: PathBuf },
     #[error("cannot read {}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     #[error("{why}")]
     Admission { why: String },
     #[error("`{filter}` is not a filter of log lines: {why}")]
@@ -63,6 +72,10 @@ pub(crate) enum Failure {
     Caller(#[source] TokenLineError),
     #[error("the operating system gives no random bytes")]
     Random(#[source] getrandom::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("give {missing}, or accept the risk with --insecure")]
+    Exposed { missing: String, source: BindError },
     #[error(transparent)]
     Listen(#[from] BindError),
     #[error("cannot serve from {}", path.display())]
@@ -135,8 +148,10 @@ pub(crate) enum Failure {
     Close { path: PathBuf, source: CloseError },
     #[error("the operating system refuses threads or signals")]
     Runtime(#[source] io::Error),
-    #[error("stopped serving: {why}")]
-    Engine { why: String },
+    #[error("the log says why")]
+    Logged { status: ExitCode },
+    #[error("stopped serving; the log says why")]
+    Engine,
     #[error("stopped uncleanly; what was acknowledged is kept")]
     Shutdown(#[from] ShutdownError),
 }
@@ -144,13 +159,18 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         let status = match self {
+            Self::Logged { status } => return *status,
             Self::Spec { .. } | Self::External { .. } | Self::Warnings { .. } | Self::Unformatted { .. } => 1,
             Self::Unreadable { .. }
             | Self::Unwritable { .. }
+            | Self::Exists { .. }
             | Self::Empty { .. }
+            | Self::NoClass { .. }
+            | Self::Config(_)
             | Self::Admission { .. }
             | Self::LogFilter { .. }
             | Self::Tokens(_)
+            | Self::Tls(_)
             | Self::Caller(_)
             | Self::Client(_) => 2,
             #[cfg(not(feature = "nats"))]
@@ -159,7 +179,7 @@ impl Failure {
             Self::Replicas => 2,
             #[cfg(not(feature = "postgres"))]
             Self::WithoutPostgres => 2,
-            Self::Listen(_) => 3,
+            Self::Listen(_) | Self::Exposed { .. } => 3,
             #[cfg(feature = "nats")]
             Self::Join { source, .. } if source.is_of_usage() => 2,
             #[cfg(feature = "nats")]
@@ -196,13 +216,16 @@ impl Failure {
             | Self::Close { .. } => 4,
             Self::Contract { source, .. } | Self::Audit { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } | Self::Audit { .. } => 5,
-            Self::Runtime(_) | Self::Random(_) | Self::Engine { .. } | Self::Shutdown(_) => 6,
+            Self::Runtime(_) | Self::Random(_) | Self::Engine | Self::Shutdown(_) => 6,
         };
         ExitCode::from(status)
     }
 
     /// Prints the failure with what caused it, in one line. The program ends without it if nobody reads it.
     pub(crate) fn say(&self) {
+        if matches!(self, Self::Logged { .. }) {
+            return;
+        }
         let line = format!("error: {}", self.in_words());
         let (done, written) = mpsc::channel();
         thread::spawn(move || {
@@ -213,7 +236,8 @@ impl Failure {
         written.recv_timeout(UNREAD_MAX).unwrap_or_default();
     }
 
-    fn in_words(&self) -> String {
+    /// The failure with what caused it, in one line.
+    pub(crate) fn in_words(&self) -> String {
         let causes = iter::successors(self.source(), |&cause| cause.source());
         let words = causes.fold(self.to_string(), |words, cause| format!("{words}: {cause}"));
         match self {

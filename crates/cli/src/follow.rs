@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
 
 use crate::args;
-use crate::client::{ClientError, DEADLINE, client, deadline, in_problem, in_words, retry_after};
+use crate::client::{ClientError, DEADLINE, client, deadline, hook, in_problem, in_words, retry_after};
 use crate::failure::Failure;
 
 /// How many changes are taken at a time.
@@ -49,23 +49,30 @@ pub(crate) fn run(args: &args::Follow) -> Result<(), Failure> {
     runtime.block_on(Following::of(args)?.go_on())
 }
 
+/// Where changes are sent.
+struct Hook {
+    client: Client,
+    url: Url,
+}
+
 struct Following<'a> {
     args: &'a args::Follow,
     client: Client,
     changes: Url,
-    hook: Option<Url>,
+    hook: Option<Hook>,
     cursor: Option<String>,
 }
 
 impl<'a> Following<'a> {
     fn of(args: &'a args::Follow) -> Result<Self, Failure> {
-        let client = client(args.token_file.as_deref(), ANSWER_MAX)?;
+        let client = client(&args.url, args.token_file.as_deref(), &args.tls, ANSWER_MAX)?;
         let mut changes = address(&format!("{}/-/changes", args.url.trim_end_matches('/')))?;
         changes.query_pairs_mut().append_pair("limit", &AT_A_TIME.to_string());
         for class in &args.class {
             changes.query_pairs_mut().append_pair("class", class);
         }
-        let hook = args.post.as_deref().map(address).transpose()?;
+        let hook = |url: &str| Ok::<_, Failure>(Hook { client: hook(url, &args.tls, ANSWER_MAX)?, url: address(url)? });
+        let hook = args.post.as_deref().map(hook).transpose()?;
         let cursor = args.cursor.as_deref().map(kept).transpose()?.flatten();
         Ok(Self { args, client, changes, hook, cursor })
     }
@@ -98,7 +105,7 @@ impl<'a> Following<'a> {
             url.query_pairs_mut().append_pair("after", cursor);
         }
         let get = || self.client.get(url.clone()).header(ACCEPT, "application/json").header(DEADLINE, deadline());
-        let body = self.answered(&[401, 404, 422], get).await?;
+        let body = self.answered(&self.client, &[401, 404, 422], get).await?;
         let refused = |said: String| FollowError::Refused { url: self.changes.to_string(), said };
         Ok(serde_json::from_str(&body).map_err(|error| refused(error.to_string()))?)
     }
@@ -114,20 +121,25 @@ impl<'a> Following<'a> {
             return Ok(());
         };
         let body = format!(r#"{{"changes":[{}],"next":"{}"}}"#, changes().collect::<Vec<_>>().join(","), page.next);
-        let post = || self.client.post(hook.clone()).header(CONTENT_TYPE, "application/json").body(body.clone());
-        self.answered(&[], post).await?;
+        let post = || hook.client.post(hook.url.clone()).header(CONTENT_TYPE, "application/json").body(body.clone());
+        self.answered(&hook.client, &[], post).await?;
         Ok(())
     }
 
     /// The body of the answer, when it is one of success: until then `request` is made again, as long as there is patience, and the
     /// status is none of `finals`.
-    async fn answered(&self, finals: &[u16], request: impl Fn() -> RequestBuilder) -> Result<String, FollowError> {
+    async fn answered(
+        &self,
+        client: &Client,
+        finals: &[u16],
+        request: impl Fn() -> RequestBuilder,
+    ) -> Result<String, FollowError> {
         let (begun, mut pause) = (Instant::now(), PAUSE);
         loop {
             let sent = request().build();
             let url = sent.as_ref().map(|request| request.url().to_string()).unwrap_or_default();
             let answer = match sent {
-                Ok(request) => self.client.execute(request).await,
+                Ok(request) => client.execute(request).await,
                 Err(error) => Err(error),
             };
             let (said, after) = match answer {

@@ -14,34 +14,52 @@ mod check;
 mod client;
 #[cfg(feature = "nats")]
 mod cluster;
+mod config;
 mod contract;
 mod failure;
 mod fmt;
 mod follow;
 mod footprint;
 mod import;
+mod init;
 mod journal;
 mod lines;
 mod log;
+mod manual;
 mod scaling;
 mod serve;
 mod spec;
 mod token;
+mod trust;
 
 use std::process::ExitCode;
 
-use args::{Cli, Command};
-use clap::Parser;
+use args::Command;
+use failure::Failure;
 
 /// Does what the command line of this process asks for; the status says how it ended.
 ///
 /// Wrong usage, and a question for help, end the process at once.
 pub fn run() -> ExitCode {
-    let done = match Cli::parse().command {
+    let done = config::parse(std::env::args_os().collect()).and_then(|cli| perform(cli.command));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.say();
+            failure.exit_code()
+        }
+    }
+}
+
+fn perform(command: Command) -> Result<(), Failure> {
+    match command {
         Command::Serve(args) => serve::run(&args),
+        Command::Init(args) => init::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Fmt(args) => fmt::run(&args),
         Command::Token(args) => token::run(&args),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { folder } => manual::pages(&folder),
         Command::Journal(command) => journal::run(&command),
         Command::Import(args) => import::run(&args),
         Command::Follow(args) => follow::run(&args),
@@ -50,13 +68,6 @@ pub fn run() -> ExitCode {
         #[cfg(feature = "nats")]
         Command::Cluster(command) => cluster::run(&command),
         #[cfg(not(feature = "nats"))]
-        Command::Cluster(_) => Err(failure::Failure::WithoutNats),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            failure.say();
-            failure.exit_code()
-        }
+        Command::Cluster(_) => Err(Failure::WithoutNats),
     }
 }

@@ -13,14 +13,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{mem, panic, thread};
 
+use enact_rebel::Report;
+use enact_server::current_request;
 use parking_lot::{Condvar, Mutex};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::{ParseError, Targets};
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{fmt, registry};
+use tracing_subscriber::{Layer, fmt, registry};
 
+use crate::args::LogFormat;
 use crate::failure::Failure;
+use crate::spec;
 
 /// Most bytes that wait to be written.
 const BYTES_MAX: usize = 1 << 20;
@@ -28,7 +35,7 @@ const BYTES_MAX: usize = 1 << 20;
 const LAST_LINES_MAX: Duration = Duration::from_secs(1);
 
 /// Logs what passes `filter`; what is returned waits, when dropped, for the last lines.
-pub(crate) fn to_stderr(filter: &str) -> Result<LastLines, Failure> {
+pub(crate) fn to_stderr(filter: &str, format: LogFormat) -> Result<Log, Failure> {
     let unfit = |error: ParseError| Failure::LogFilter { filter: filter.to_owned(), why: error.to_string() };
     let filter: Targets = filter.parse().map_err(unfit)?;
     let lines = Arc::new(Lines::default());
@@ -38,23 +45,93 @@ pub(crate) fn to_stderr(filter: &str) -> Result<LastLines, Failure> {
         .spawn(move || writer.write_to(io::stderr()))
         .map_err(Failure::Runtime)?;
     let queue = Arc::clone(&lines);
-    let log = fmt::layer().with_ansi(io::stderr().is_terminal()).with_writer(Queue(queue));
-    registry().with(filter).with(log).init();
+    let log = fmt::layer().with_ansi(is_coloured()).with_writer(Queue(queue));
+    let log = match format {
+        LogFormat::Text => {
+            let line = fmt::format().with_ansi(is_coloured());
+            log.event_format(WithRequest { line, format }).boxed()
+        }
+        LogFormat::Json => {
+            let log = log.json().flatten_event(true).with_span_list(false);
+            log.map_event_format(|line| WithRequest { line, format }).boxed()
+        }
+    };
+    registry().with(log.with_filter(filter)).init();
     panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
-    Ok(LastLines(lines))
+    Ok(Log { lines, format })
 }
 
-/// Waits, when dropped, until everything logged before is written, but not for a reader that is away.
-pub(crate) struct LastLines(Arc<Lines>);
+/// Whether colours are seen on standard error, and wanted (<https://no-color.org>).
+pub(crate) fn is_coloured() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
 
-impl Drop for LastLines {
+/// Lines that end with the id of the request that the running task is answering, if it is.
+struct WithRequest<F> {
+    line: F,
+    format: LogFormat,
+}
+
+impl<S, N, F> FormatEvent<S, N> for WithRequest<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> std::fmt::Result {
+        let Some(id) = current_request() else { return self.line.format_event(context, writer, event) };
+        let mut line = String::new();
+        self.line.format_event(context, Writer::new(&mut line), event)?;
+        // It needs no escapes.
+        match (self.format, line.trim_end().strip_suffix('}')) {
+            (LogFormat::Json, Some(members)) => writeln!(writer, r#"{members},"request_id":"{id}"}}"#),
+            _ => writeln!(writer, "{} request_id={id}", line.trim_end()),
+        }
+    }
+}
+
+/// The log of this process. When dropped it waits until all of it is written, but not for a reader that is away.
+pub(crate) struct Log {
+    lines: Arc<Lines>,
+    format: LogFormat,
+}
+
+impl Log {
+    /// Says what is wrong with a specification.
+    pub(crate) fn say(&self, report: &Report) {
+        match self.format {
+            LogFormat::Text => spec::print(report),
+            LogFormat::Json if report.errors().next().is_some() => tracing::error!("{}", report.render(false)),
+            LogFormat::Json if report.diagnostics().is_empty() => {}
+            LogFormat::Json => tracing::warn!("{}", report.render(false)),
+        }
+    }
+
+    /// Says why the program ends, where everything on standard error is to be of one format.
+    pub(crate) fn end(self, done: Result<(), Failure>) -> Result<(), Failure> {
+        match done {
+            Err(failure) if self.format == LogFormat::Json => {
+                tracing::error!("{}", failure.in_words());
+                Err(Failure::Logged { status: failure.exit_code() })
+            }
+            done => done,
+        }
+    }
+}
+
+impl Drop for Log {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
+        let mut state = self.lines.state.lock();
         state.is_ending = true;
-        self.0.change.notify_all();
+        self.lines.change.notify_all();
         let unwritten = |state: &mut State| state.is_writing || !state.lines.is_empty();
         // What is not written by then is lost: nobody reads it.
-        self.0.change.wait_while_for(&mut state, unwritten, LAST_LINES_MAX);
+        self.lines.change.wait_while_for(&mut state, unwritten, LAST_LINES_MAX);
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use enact_rebel::limits::SOURCE_BYTES_MAX;
@@ -16,6 +16,7 @@ use enact_rebel::{Heading, Report, Source, Spec};
 use sha2::{Digest, Sha256};
 
 use crate::failure::Failure;
+use crate::log;
 
 /// How far into a file beside the named one its `module` line is looked for.
 const HEADING_BYTES_MAX: u64 = 64 << 10;
@@ -132,21 +133,36 @@ fn read_text(path: &Path, name: &str, from: impl Read) -> Result<Source, Failure
 
 /// The specification that `sources` are, its diagnostics printed.
 pub(crate) fn check(sources: Vec<Source>) -> Result<Spec, Failure> {
+    check_and(sources, print)
+}
+
+/// As [`check`], its diagnostics told by `say`.
+pub(crate) fn check_and(sources: Vec<Source>, say: impl FnOnce(&Report)) -> Result<Spec, Failure> {
+    let file = first(&sources);
     match enact_rebel::check(sources) {
         Ok(spec) => {
-            print(spec.warnings());
-            Ok(spec)
+            say(spec.warnings());
+            with_class(spec, file)
         }
         Err(report) => {
-            print(&report);
+            say(&report);
             Err(Failure::Spec { errors: report.errors().count() })
         }
     }
 }
 
+/// The name of the file in which one looks first.
+pub(crate) fn first(sources: &[Source]) -> String {
+    sources.first().map(|source| source.name.clone()).unwrap_or_default()
+}
+
+/// The specification, if it has something that can be served; `file` is where it should be.
+pub(crate) fn with_class(spec: Spec, file: String) -> Result<Spec, Failure> {
+    if spec.classes().len() == 0 { Err(Failure::NoClass { file }) } else { Ok(spec) }
+}
+
 pub(crate) fn print(report: &Report) {
-    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    eprint!("{}", report.render(colour));
+    eprint!("{}", report.render(log::is_coloured()));
 }
 
 /// Tells one specification from another; those that say the same have the same.

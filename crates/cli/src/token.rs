@@ -8,9 +8,7 @@ use crate::failure::Failure;
 /// Standard output has the token and the line, and nothing else, for a script to take them.
 pub(crate) fn run(args: &args::Token) -> Result<(), Failure> {
     let caller = caller_from_outside(&args.id, args.roles.iter().map(String::as_str)).map_err(Failure::Caller)?;
-    let mut random = [0; 32];
-    getrandom::fill(&mut random).map_err(Failure::Random)?;
-    let token = Token::from_random(random);
+    let token = random()?;
     println!("{token}\n{}", token.line(&caller));
     eprintln!(
         "The first line is the token: give it to {}, it is shown only here and now. The second line is for the file of \
@@ -18,4 +16,11 @@ pub(crate) fn run(args: &args::Token) -> Result<(), Failure> {
         caller.id()
     );
     Ok(())
+}
+
+/// A new token.
+pub(crate) fn random() -> Result<Token, Failure> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(Failure::Random)?;
+    Ok(Token::from_random(random))
 }

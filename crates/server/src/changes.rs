@@ -25,6 +25,7 @@ use crate::api::Api;
 use crate::history::{Called, called, invalid, moment_to_json};
 use crate::limits::{Peer, Stopping};
 use crate::problem::{InvalidParameter, Problem};
+use crate::request_id::current_request;
 use crate::shares::Share;
 use crate::{envelope, outcome};
 
@@ -184,6 +185,8 @@ struct Follower<E> {
     /// Whether the last reading has left something.
     has_more: bool,
     last_told: Instant,
+    /// That of the request, which has been answered when something goes wrong.
+    request_id: String,
     _share: Share,
 }
 
@@ -191,7 +194,8 @@ impl<E: Entities<Model = Rebel>> Follower<E> {
     fn new(entities: E, asked: Asked, share: Share) -> Self {
         // Before the first look, so that nothing is missed behind it.
         let (news, now) = (entities.news(), Instant::now());
-        Self { entities, asked, news, looked_at: now, has_more: false, last_told: now, _share: share }
+        let request_id = current_request().unwrap_or_default();
+        Self { entities, asked, news, looked_at: now, has_more: false, last_told: now, request_id, _share: share }
     }
 
     /// What the client is told, `first` and what comes after it, until the server stops or cannot read.
@@ -199,7 +203,7 @@ impl<E: Entities<Model = Rebel>> Follower<E> {
         let batches = stream::unfold(self, async |mut follower| match follower.next().await {
             Ok(events) => Some((stream::iter(events), follower)),
             Err(error) => {
-                tracing::warn!(%error, "a client that follows the changes is cut off");
+                tracing::warn!(%error, request_id = follower.request_id, "a client that follows the changes is cut off");
                 None
             }
         });

@@ -4,7 +4,8 @@
 //! server says (DNS rebinding). Such a request carries that name in `Host`. Names other than `localhost` and those that
 //! the operator gives the server are therefore refused; an address cannot be rebound.
 
-use std::net::IpAddr;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use axum::http::uri::Authority;
@@ -12,7 +13,7 @@ use thiserror::Error;
 
 /// A DNS name that a server is called by, such as `bank.example.com`; its case does not matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostName(String);
+pub struct HostName(pub(crate) String);
 
 /// The text is not a [`HostName`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -36,6 +37,72 @@ impl FromStr for HostName {
         } else {
             Err(HostNameError { text: text.to_owned() })
         }
+    }
+}
+
+/// Where a server listens: an address or a [`HostName`], and a port, such as `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// An address of this machine, or the unspecified one for all of them.
+    Socket(SocketAddr),
+    /// A name, which is resolved when the server begins to listen.
+    Name(HostName, u16),
+}
+
+/// The text is not a [`ListenAddress`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{text}` is no address with a port: give one such as `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080`")]
+pub struct ListenAddressError {
+    text: String,
+}
+
+impl ListenAddress {
+    /// The name, if it is none of numbers.
+    #[must_use]
+    pub fn name(&self) -> Option<&HostName> {
+        match self {
+            Self::Socket(_) => None,
+            Self::Name(name, _) => Some(name),
+        }
+    }
+}
+
+impl From<SocketAddr> for ListenAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self::Socket(address)
+    }
+}
+
+impl FromStr for ListenAddress {
+    type Err = ListenAddressError;
+
+    fn from_str(text: &str) -> Result<Self, ListenAddressError> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Socket(address));
+        }
+        let named = || {
+            let (host, port) = text.rsplit_once(':')?;
+            let name: HostName = host.parse().ok()?;
+            // What ends in a number is an address that was written wrong, such as `127.0.0:80`.
+            let is_number = name.0.rsplit('.').next()?.bytes().all(|byte| byte.is_ascii_digit());
+            (!is_number).then_some(Self::Name(name, port.parse().ok()?))
+        };
+        named().ok_or_else(|| ListenAddressError { text: text.to_owned() })
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(address) => write!(f, "{address}"),
+            Self::Name(name, port) => write!(f, "{name}:{port}"),
+        }
+    }
+}
+
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -135,6 +202,29 @@ mod tests {
             ("x@bank.example.com", false),
         ] {
             assert_eq!(hosts.allow(host), expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn one_listens_on_an_address_or_a_name_with_a_port() {
+        for good in ["127.0.0.1:0", "[::1]:8080", "0.0.0.0:80", "localhost:8080", "bank-2.example.com:65535"] {
+            let address: ListenAddress = good.parse().expect(good);
+            assert_eq!(address.to_string(), good);
+            assert_eq!(address.name().is_some(), good.as_bytes()[0].is_ascii_lowercase(), "{good}");
+        }
+        for bad in [
+            "",
+            "localhost",
+            "127.0.0.1",
+            ":8080",
+            "localhost:",
+            "localhost:65536",
+            "127.0.0:80",
+            "::1:80",
+            "a b:80",
+            "http://a:80",
+        ] {
+            assert!(bad.parse::<ListenAddress>().is_err(), "{bad}");
         }
     }
 

@@ -17,14 +17,17 @@
 //! | `504` in doubt | may have happened | send it again with the same `Idempotency-Key` |
 //! | no answer | may have happened | send it again with the same `Idempotency-Key` |
 //!
+//! Each answer has the id of its request in `X-Request-Id`: that of the client if it is well-formed, otherwise a new one. The body of a
+//! problem and the log have it, too.
+//!
 //! Every body is JSON, but for `/metrics`; one that is not a success is problem details (RFC 9457). Only what is no HTTP at all, or has a
 //! head too large to be read, is answered with a bare status.
 //!
 //! # Who may ask
 //! A caller is known by a bearer token out of a file of the operator ([`Tokens`]); the caller's id and roles go into
 //! the event and are journaled with it, and the specification decides what they may do. A request without a token has
-//! no caller and no roles. Reads, `/openapi.json` and `/health` ask for no caller. There is no encryption yet, so a
-//! [`Listener`] takes a loopback address only, unless told otherwise aloud ([`Exposure`]). Pages that a browser of this
+//! no caller and no roles. Reads, `/openapi.json` and `/health` ask for no caller. A [`Listener`] that does not encrypt ([`Tls`]) takes a
+//! loopback address only, unless told otherwise aloud ([`Exposure`]). Pages that a browser of this
 //! machine shows are kept out: no other origin is allowed to read (no CORS headers), a command must be declared as
 //! JSON, which a form cannot be, and a `Host` is refused unless it is an address of this server, `localhost` or one of
 //! [`Options::hosts`].
@@ -98,8 +101,11 @@ mod problem;
 mod processor;
 mod query;
 mod read;
+mod request_id;
 mod schema;
 mod shares;
+mod stream;
+mod tls;
 mod tokens;
 mod unread;
 mod value;
@@ -109,10 +115,12 @@ pub use atomic::ATOMIC_COMMANDS_MAX;
 pub use batch::{BATCH_BYTES_MAX, BATCH_COMMANDS_MAX};
 pub use body::{BODY_BYTES_MAX, BODY_TIMEOUT};
 pub use envelope::{DEADLINE_DEFAULT, DEADLINE_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
-pub use host::{HostName, HostNameError};
+pub use host::{HostName, HostNameError, ListenAddress, ListenAddressError};
 pub use json::DEPTH_MAX;
 pub use limits::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 pub use listener::{BindError, CONNECTIONS_MAX, Exposure, FAREWELL, HEAD_TIMEOUT, Limits, Listener, UNREAD_TIMEOUT};
+pub use request_id::current_request;
+pub use tls::{PEM_BYTES_MAX, TLS_CHECK_EVERY, Tls, TlsError, TlsFiles};
 pub use tokens::{
     CALLER_NAME_BYTES_MAX, TOKEN_ROLES_MAX, TOKENS_BYTES_MAX, Token, TokenLineError, Tokens, TokensError,
     caller_from_outside,

@@ -26,6 +26,7 @@ use crate::host::Hosts;
 use crate::places::{Answering, Connection};
 use crate::problem::{Problem, ProblemKind};
 use crate::processor::Waits;
+use crate::request_id::{REQUEST_ID, RequestId};
 use crate::shares::{Share, Shares};
 
 /// Greatest length of a request target (path and query), in bytes.
@@ -135,15 +136,17 @@ impl Guard {
         Self { hosts }
     }
 
-    /// Answers a request with this head by `answer`, if it passes; logs it.
+    /// Answers a request with this head by `answer`, if it passes; logs it. The answer has the id of the request.
     pub(crate) async fn pass(
         &self,
         mut head: Parts,
         answer: impl AsyncFnOnce(&Peer, Parts) -> Result<Response, Problem>,
     ) -> Response {
+        let id = RequestId::of(&head.headers);
         let span = debug_span!("request", method = %head.method, path = %head.uri.path());
         let start = (!span.is_disabled()).then(Instant::now);
-        async move {
+        let of = id.clone();
+        let answering = async move {
             let mut peer = head.extensions.remove::<Peer>().unwrap_or_default();
             if !is_health(head.uri.path()) {
                 peer.hold_up(&head.headers).await;
@@ -152,17 +155,18 @@ impl Guard {
                 Ok(()) => answer(&peer, head).await,
                 Err(problem) => Err(problem),
             };
-            let response = answered.unwrap_or_else(IntoResponse::into_response);
+            let mut response = answered.unwrap_or_else(|problem| problem.of_request(id.as_str()).into_response());
+            response.headers_mut().insert(REQUEST_ID, id.value());
             if let Some(connection) = peer.connection {
                 connection.answered(retry_after(&response));
             }
             if let Some(start) = start {
-                debug!(status = response.status().as_u16(), micros = start.elapsed().as_micros(), "answered");
+                let micros = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+                debug!(status = response.status().as_u16(), micros, "answered");
             }
             response
-        }
-        .instrument(span)
-        .await
+        };
+        of.scope(answering.instrument(span)).await
     }
 
     fn check(&self, head: &Parts) -> Result<(), Problem> {

@@ -21,16 +21,19 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
 use thiserror::Error;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, lookup_host};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tower_service::Service;
 use tracing::{debug, warn};
 
+use crate::host::{HostName, ListenAddress};
 use crate::limits::{HEADERS_MAX, Peer, Stopping};
 use crate::places::{Client, Places};
 use crate::processor::Processor;
+use crate::stream::Stream;
+use crate::tls::Tls;
 use crate::unread::UnreadTimeout;
 
 /// Greatest number of connections open at once, however many descriptors there are.
@@ -86,7 +89,9 @@ impl Limits {
 pub enum Exposure {
     /// From this machine only.
     Loopback,
-    /// From anywhere, without encryption.
+    /// From anywhere: what is said is encrypted, and callers can prove who they are.
+    Protected,
+    /// From anywhere, whatever is missing.
     Insecure,
 }
 
@@ -94,14 +99,27 @@ pub enum Exposure {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BindError {
-    /// The address can be reached from other machines and nobody asked for that.
-    #[error(
-        "{address} can be reached from other machines, and there is no encryption yet, so that others could read \
-         what is said, tokens included: listen on a loopback address, or accept the risk with --insecure"
-    )]
+    /// The address can be reached from other machines, and the server is not for that.
+    #[error("{address} can be reached from other machines, where others could read what is said, or ask as anybody")]
     NotLoopback {
         /// The refused address.
         address: SocketAddr,
+    },
+    /// The name has no address.
+    #[error("`{name}` cannot be resolved to an address to listen on")]
+    Unresolved {
+        /// The name.
+        name: HostName,
+        /// The reason of the operating system.
+        source: io::Error,
+    },
+    /// No address of the name is listened on.
+    #[error("cannot listen on `{name}`")]
+    Name {
+        /// The name.
+        name: HostName,
+        /// What is wrong with one of its addresses.
+        source: Box<BindError>,
     },
     /// Another process listens on the address.
     #[error("{address} is in use by another process: choose another port, or 0 for any free one")]
@@ -119,11 +137,24 @@ pub enum BindError {
     },
 }
 
+impl BindError {
+    /// Whether the address can be reached from other machines, and the server is not for that.
+    #[must_use]
+    pub fn is_of_exposure(&self) -> bool {
+        match self {
+            Self::NotLoopback { .. } => true,
+            Self::Name { source, .. } => source.is_of_exposure(),
+            _ => false,
+        }
+    }
+}
+
 /// A bound socket, ready to serve.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
+    tls: Option<Tls>,
 }
 
 impl Listener {
@@ -135,16 +166,56 @@ impl Listener {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn bind(address: SocketAddr, exposure: Exposure) -> Result<Self, BindError> {
-        if exposure == Exposure::Loopback && !address.ip().is_loopback() {
-            return Err(BindError::NotLoopback { address });
-        }
+        allow(address, exposure)?;
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AddrInUse => BindError::InUse { address },
             _ => BindError::Io { address, source },
         };
         let socket = listen(address).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        Ok(Self { socket, address })
+        Ok(Self { socket, address, tls: None })
+    }
+
+    /// Binds the first address of `listen` that this machine has. Of a name, all addresses must be those that `exposure` allows. An
+    /// address on which another process listens ends the search: clients would reach either of the two.
+    ///
+    /// # Errors
+    /// [`BindError`]; nothing is left bound.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// Nothing is left bound.
+    pub async fn bind_to(listen: &ListenAddress, exposure: Exposure) -> Result<Self, BindError> {
+        match listen {
+            ListenAddress::Socket(address) => Self::bind(*address, exposure),
+            ListenAddress::Name(name, port) => {
+                let unresolved = |source| BindError::Unresolved { name: name.clone(), source };
+                let addresses = lookup_host((name.0.as_str(), *port)).await.map_err(unresolved)?;
+                let bound = Self::bind_first(&addresses.collect::<Vec<_>>(), exposure);
+                bound.map_err(|source| BindError::Name { name: name.clone(), source: Box::new(source) })
+            }
+        }
+    }
+
+    /// Binds the first of the addresses of one name that works.
+    fn bind_first(addresses: &[SocketAddr], exposure: Exposure) -> Result<Self, BindError> {
+        addresses.iter().try_for_each(|&address| allow(address, exposure))?;
+        let mut failed = None;
+        for &address in addresses {
+            match Self::bind(address, exposure) {
+                Err(error @ BindError::Io { .. }) => failed = failed.or(Some(error)),
+                bound => return bound,
+            }
+        }
+        Err(failed.expect("a name that is resolved has an address"))
+    }
+
+    /// Encrypts what is said; whatever is not encrypted is not answered.
+    #[must_use]
+    pub fn with_tls(self, tls: Tls) -> Self {
+        Self { tls: Some(tls), ..self }
     }
 
     /// The address listened on, with the real port.
@@ -190,12 +261,20 @@ impl Listener {
                 continue;
             };
             let peer = Peer::of(Arc::clone(place.connection()), Arc::clone(processor.waits()), Stopping::of(&running));
-            let connection = graceful.watch(connection(stream, router.clone(), limits, peer));
+            let (graceful, tls, router) = (graceful.watcher(), self.tls.clone(), router.clone());
+            let served = async move {
+                match encrypted(stream, tls.as_ref(), limits).await {
+                    Ok(stream) => {
+                        if let Err(error) = graceful.watch(connection(stream, router, limits, peer)).await {
+                            debug!(%error, "connection ended");
+                        }
+                    }
+                    Err(error) => debug!(%error, "connection ended before it was encrypted"),
+                }
+            };
             processor.spawn(client, async move {
                 tokio::select! {
-                    ended = connection => if let Err(error) = ended {
-                        debug!(%error, "connection ended");
-                    },
+                    () = served => {}
                     () = place.is_taken() => debug!("connection closed, its client took longest"),
                 }
             });
@@ -206,6 +285,13 @@ impl Listener {
             warn!("requests still run after {} ms of grace", grace.as_millis());
         }
         stopped
+    }
+}
+
+fn allow(address: SocketAddr, exposure: Exposure) -> Result<(), BindError> {
+    match exposure {
+        Exposure::Loopback if !address.ip().is_loopback() => Err(BindError::NotLoopback { address }),
+        Exposure::Loopback | Exposure::Protected | Exposure::Insecure => Ok(()),
     }
 }
 
@@ -227,8 +313,23 @@ async fn end(graceful: GracefulShutdown, places: &Places, farewell: Duration) {
     }
 }
 
+/// The connection, when its client has agreed on keys if it is to be encrypted.
+async fn encrypted(stream: TcpStream, tls: Option<&Tls>, limits: Limits) -> io::Result<Stream> {
+    if let Err(error) = stream.set_nodelay(true) {
+        debug!(%error, "answers on this connection may be delayed");
+    }
+    let stream = UnreadTimeout::new(stream, limits.unread_timeout);
+    match tls {
+        None => Ok(Stream::Plain(stream)),
+        Some(tls) => {
+            let agreed = timeout(limits.head_timeout, tls.acceptor().accept(stream)).await;
+            agreed.map_err(io::Error::from)?.map(|stream| Stream::Encrypted(Box::new(stream)))
+        }
+    }
+}
+
 fn connection<S>(
-    stream: TcpStream,
+    stream: Stream,
     router: S,
     limits: Limits,
     peer: Peer,
@@ -236,9 +337,6 @@ fn connection<S>(
 where
     S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static,
 {
-    if let Err(error) = stream.set_nodelay(true) {
-        debug!(%error, "answers on this connection may be delayed");
-    }
     let answers = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
         router.clone().call(request)
@@ -248,5 +346,54 @@ where
         .header_read_timeout(limits.head_timeout)
         .max_headers(HEADERS_MAX + 1)
         .max_buf_size(HEAD_BUFFER_BYTES)
-        .serve_connection(TokioIo::new(UnreadTimeout::new(stream, limits.unread_timeout)), answers)
+        .serve_connection(TokioIo::new(stream), answers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ELSEWHERE: &str = "192.0.2.1:0";
+
+    fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
+        texts.iter().map(|text| text.parse().expect("an address")).collect()
+    }
+
+    #[tokio::test]
+    async fn the_first_address_of_a_name_is_bound_that_this_machine_has() {
+        for texts in [&["127.0.0.1:0", ELSEWHERE][..], &[ELSEWHERE, "127.0.0.1:0"]] {
+            let listener = Listener::bind_first(&addresses(texts), Exposure::Insecure).expect("one works");
+            assert!(listener.address().ip().is_loopback() && listener.address().port() > 0, "{texts:?}");
+        }
+        let failed = Listener::bind_first(&addresses(&[ELSEWHERE]), Exposure::Insecure);
+        assert!(matches!(failed, Err(BindError::Io { .. })), "{failed:?}");
+    }
+
+    #[tokio::test]
+    async fn all_addresses_of_a_name_are_loopback_unless_asked_for() {
+        for texts in [&["127.0.0.1:0", ELSEWHERE][..], &[ELSEWHERE, "127.0.0.1:0"], &["0.0.0.0:0"]] {
+            let refused = Listener::bind_first(&addresses(texts), Exposure::Loopback);
+            assert!(matches!(refused, Err(BindError::NotLoopback { .. })), "{texts:?}: {refused:?}");
+        }
+        Listener::bind_first(&addresses(&["127.0.0.1:0", "127.0.0.2:0"]), Exposure::Loopback).expect("both are");
+    }
+
+    #[tokio::test]
+    async fn a_name_is_not_bound_to_its_second_address_when_another_process_has_the_first() {
+        let other = Listener::bind(addresses(&["127.0.0.1:0"])[0], Exposure::Loopback).expect("a free port");
+        let taken = other.address();
+        let both = [taken, SocketAddr::from(([127, 0, 0, 2], taken.port()))];
+        let refused = Listener::bind_first(&both, Exposure::Loopback);
+        assert!(matches!(refused, Err(BindError::InUse { address }) if address == taken), "{refused:?}");
+    }
+
+    #[tokio::test]
+    async fn a_name_is_resolved_and_named_where_it_is_not() {
+        let localhost: ListenAddress = "localhost:0".parse().expect("a name");
+        let listener = Listener::bind_to(&localhost, Exposure::Loopback).await.expect("every machine has it");
+        assert!(listener.address().ip().is_loopback());
+        let nobody: ListenAddress = "nobody.invalid:0".parse().expect("a name");
+        let refused = Listener::bind_to(&nobody, Exposure::Loopback).await;
+        assert!(matches!(refused, Err(BindError::Unresolved { .. })), "{refused:?}");
+    }
 }

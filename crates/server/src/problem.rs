@@ -285,6 +285,9 @@ pub(crate) struct ProblemBody {
     /// What those wait for in turn, and so on, as far as that was known at once: at most 16 transactions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     wait_graph: Vec<Linked>,
+    /// The id of the request, as in `X-Request-Id`; left out for a command of a batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
 }
 
 impl Problem {
@@ -297,6 +300,7 @@ impl Problem {
             status: status.as_u16(),
             detail: detail.into(),
             transaction: None,
+            request_id: None,
             command: None,
             reasons: Vec::new(),
             parameters: Vec::new(),
@@ -320,6 +324,12 @@ impl Problem {
     /// Names the transaction of the command.
     pub(crate) fn with_transaction(mut self, transaction: &impl ToString) -> Self {
         self.body.transaction = Some(transaction.to_string());
+        self
+    }
+
+    /// Names the request.
+    pub(crate) fn of_request(mut self, id: &str) -> Self {
+        self.body.request_id = Some(id.to_owned());
         self
     }
 

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &args::Import) -> Result<(), Failure> {
 }
 
 fn import(args: &args::Import) -> Result<(), Failure> {
-    let server = Arc::new(Server::at(&args.url, args.token_file.as_deref(), args.patience)?);
+    let server = Arc::new(Server::at(&args.url, args.token_file.as_deref(), &args.tls, args.patience)?);
     let digest = digest(args).map_err(Failure::Input)?;
     let file = File::open(&args.file).map_err(Failure::Input)?;
     let bar = progress(file.metadata().map_err(Failure::Input)?.len());

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::ImportError;
 use super::commands::Command;
+use crate::args::ClientTls;
 use crate::client::{ClientError, DEADLINE, client, deadline, in_words, retry_after};
 use crate::failure::Failure;
 
@@ -69,8 +70,13 @@ struct Again {
 }
 
 impl Server {
-    pub(super) fn at(url: &str, token_file: Option<&Path>, patience: Duration) -> Result<Self, Failure> {
-        let client = client(token_file, enact_server::DEADLINE_MAX + TRANSIT_MAX)?;
+    pub(super) fn at(
+        url: &str,
+        token_file: Option<&Path>,
+        tls: &ClientTls,
+        patience: Duration,
+    ) -> Result<Self, Failure> {
+        let client = client(url, token_file, tls, enact_server::DEADLINE_MAX + TRANSIT_MAX)?;
         let url = format!("{}/-/batch", url.trim_end_matches('/'));
         let wrong = |error: reqwest::Error| ClientError::Address { url: url.clone(), why: in_words(&error) };
         let request = client.post(&url).build().map_err(wrong)?;

@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::{Life, Start, without_passwords};
+use super::{Found, Life, Start, without_passwords};
 use crate::contract::{self, Change, ContractError, Examined, Undecided};
 use crate::failure::Failure;
 use crate::spec;
@@ -41,8 +41,9 @@ impl Start<'_> {
         let sources = Sources { sources: sources.clone().into(), spec: Arc::clone(spec) };
         let joined = Cluster::join(Rebel::new(Arc::clone(spec)), sources, options).await;
         let place = without_passwords(addresses);
-        let node = joined.map_err(|source| Failure::Join { place, source })?;
+        let node = joined.map_err(|source| Failure::Join { place: place.clone(), source })?;
         info!(node = args.node, "joined");
+        self.say_started(&place, &Found::default());
         if timeout(SETTLED_MAX, node.settled()).await.is_err() {
             warn!(
                 "not all shards are where they should be yet; commands for those that nobody serves are answered with 503"
@@ -50,7 +51,7 @@ impl Start<'_> {
         }
         let (watched, left) = (node.clone(), node.clone());
         let life = Life {
-            failed: async move { watched.failed().await },
+            failed: async move { drop(watched.failed().await) },
             end: async move |patience| {
                 left.leave(patience).await;
                 Ok(())

@@ -1,13 +1,13 @@
 //! `enact serve`: entities over HTTP, from a data directory, from streams of NATS, from tables of PostgreSQL, or as one of several nodes.
 //!
 //! # Order
-//! Whatever can refuse to start does so before anything is touched: the specification, then the tokens, then the
+//! Whatever can refuse to start does so before anything is touched: the specification, then the tokens and the certificate, then the
 //! address, then the journal, which is locked or taken over from then on, then the contract that its entities were written
 //! under. A later version of it is adopted only if the operator says so. Only then is it said that the server listens;
 //! connections made meanwhile wait.
 //!
 //! On the first signal the server takes no more connections, answers what runs, lets the engine finish and closes the
-//! journal; requests and commands have one deadline for that, together. A second signal ends the process at once, which
+//! journal; requests and commands have one time for that, together (`--drain`), whatever clients do. A second signal ends the process at once, which
 //! loses nothing that was acknowledged: recovery is the same as after a crash.
 
 #[cfg(feature = "nats")]
@@ -27,16 +27,24 @@ use enact_journal::nats::{Nats, Options as NatsOptions};
 use enact_journal::postgres::{Options as PostgresOptions, Postgres};
 use enact_journal::{Embedded, Journal, OpenError, Options as JournalOptions};
 use enact_rebel::{Source, Spec};
-use enact_server::{DEADLINE_MAX, Exposure, IN_FLIGHT_MAX, Limits, Listener, Options, Tokens, router};
+use enact_server::{IN_FLIGHT_MAX, Limits, Listener, Options, Tls, Tokens, router};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tracing::{info, warn};
 
 use crate::contract::{self, Change, ContractError, Undecided};
 use crate::failure::Failure;
+use crate::log::Log;
 use crate::{args, log, spec};
 
 pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
+    let log = log::to_stderr(&args.log, args.log_format)?;
+    let done = start(args, &log);
+    log.end(done)
+}
+
+fn start(args: &args::Serve, log: &Log) -> Result<(), Failure> {
     let is_database = args.journal.as_deref().is_some_and(args::is_database);
     #[cfg(not(feature = "nats"))]
     if args.journal.is_some() && !is_database || args.cluster.is_some() {
@@ -51,16 +59,20 @@ pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
         return Err(Failure::Replicas);
     }
     let sources = spec::read(&args.spec.files)?;
-    let _log = log::to_stderr(&args.log)?;
-    let spec = spec::check(sources.clone())?;
+    let spec = spec::check_and(sources.clone(), |report| log.say(report))?;
     if let Some(class) = spec.classes().find(|class| class.is_external()) {
         return Err(Failure::External { class: class.name().to_string() });
     }
     let strategies = strategies(args, &spec)?;
     let tokens = args.tokens.as_deref().map(Tokens::read).transpose()?;
+    let tls = args.tls.files().map(Tls::read).transpose()?;
     let limits = Limits::within(raise_file_limit());
+    let limits = Limits { farewell: limits.farewell.min(args.drain / 2), ..limits };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Runtime)?;
-    runtime.block_on(serve(args, strategies, limits, tokens, sources, Arc::new(spec)))
+    let ended = runtime.block_on(serve(args, strategies, limits, tokens, tls, sources, Arc::new(spec)));
+    // Readings of long histories, and questions about many objects, have threads of their own, which nobody needs to wait for.
+    runtime.shutdown_background();
+    ended
 }
 
 fn strategies(args: &args::Serve, spec: &Spec) -> Result<Strategies, Failure> {
@@ -87,15 +99,25 @@ async fn serve(
     strategies: Strategies,
     limits: Limits,
     tokens: Option<Tokens>,
+    tls: Option<Tls>,
     sources: Vec<Source>,
     spec: Arc<Spec>,
 ) -> Result<(), Failure> {
-    let listener = Listener::bind(args.listen, exposure(args))?;
+    let listener = listen(args).await?;
     let address = listener.address();
     let signals = Signals::catch().map_err(Failure::Runtime)?;
-    if !address.ip().is_loopback() {
-        warn!(%address, "INSECURE: other machines can reach this server, and what is said to it is not encrypted");
+    let missing = args.missing_for_others();
+    if !address.ip().is_loopback() && !missing.is_empty() {
+        let missing = missing.join(", and ");
+        warn!(%address, missing, "INSECURE: other machines can reach this server, read what is said to it, or ask as anybody");
     }
+    let listener = match &tls {
+        Some(tls) => {
+            keep_current(tls.clone())?;
+            listener.with_tls(tls.clone())
+        }
+        None => listener,
+    };
 
     let options = EngineOptions {
         strategies,
@@ -110,7 +132,8 @@ async fn serve(
         barrier_reads: args.barrier_reads,
         ..EngineOptions::default()
     };
-    let start = Start { args, options, limits, tokens, sources, spec, listener, signals };
+    let begun = Instant::now();
+    let start = Start { args, options, limits, tokens, sources, spec, listener, signals, begun };
     #[cfg(feature = "nats")]
     if let Some(addresses) = &args.cluster {
         return start.join(addresses).await;
@@ -121,17 +144,42 @@ async fn serve(
         let place = in_tables(&options);
         let opened = Postgres::open(options).await;
         let journal = opened.map_err(|source| Failure::Postgres { place: place.clone(), source })?;
-        return start.serve(journal, &place).await;
+        return start.serve(journal, &place, Found::default()).await;
     }
     #[cfg(feature = "nats")]
     if let Some(addresses) = &args.journal {
         let place = format!("{} (shard {})", without_passwords(addresses), args.shard);
         let opened = Nats::open(over_nats(args, addresses)).await;
         let journal = opened.map_err(|source| Failure::Nats { place: place.clone(), source })?;
-        return start.serve(journal, &place).await;
+        return start.serve(journal, &place, Found::default()).await;
     }
     let journal = open(args, &start.options).map_err(|source| Failure::Data { path: args.data.clone(), source })?;
-    start.serve(journal, &args.data.display().to_string()).await
+    let objects = start.spec.classes().map(|class| journal.count(class.name())).sum();
+    let found = Found { objects: Some(objects), records: Some(journal.end().0) };
+    start.serve(journal, &args.data.display().to_string(), found).await
+}
+
+async fn listen(args: &args::Serve) -> Result<Listener, Failure> {
+    let bound = Listener::bind_to(&args.listen, args.exposure()).await;
+    bound.map_err(|source| match source.is_of_exposure() {
+        true => Failure::Exposed { missing: args.missing_for_others().join(", and "), source },
+        false => source.into(),
+    })
+}
+
+/// Reads the certificate again when it changes, and on `SIGHUP`.
+fn keep_current(tls: Tls) -> Result<(), Failure> {
+    let mut hangup = signal(SignalKind::hangup()).map_err(Failure::Runtime)?;
+    tokio::spawn(async move {
+        let asked = Notify::new();
+        let told = async {
+            while hangup.recv().await.is_some() {
+                asked.notify_one();
+            }
+        };
+        tokio::join!(told, tls.keep_current(&asked));
+    });
+    Ok(())
 }
 
 /// All that is ready before the journal is.
@@ -144,11 +192,20 @@ struct Start<'a> {
     spec: Arc<Spec>,
     listener: Listener,
     signals: Signals,
+    /// When the journal was turned to.
+    begun: Instant,
+}
+
+/// What a journal has when it is opened.
+#[derive(Debug, Default)]
+struct Found {
+    objects: Option<usize>,
+    records: Option<u64>,
 }
 
 impl Start<'_> {
     /// Serves what `journal` has, which is at `place`, until a signal or a failure.
-    async fn serve<J: Journal>(self, journal: J, place: &str) -> Result<(), Failure> {
+    async fn serve<J: Journal>(self, journal: J, place: &str, found: Found) -> Result<(), Failure> {
         let Self { args, sources, spec, .. } = &self;
         let contract = |source| Failure::Contract { place: place.to_owned(), source };
         let examined = contract::examine(&journal, sources, spec, Undecided::Served).await.map_err(contract)?;
@@ -162,13 +219,14 @@ impl Start<'_> {
             Change::Version(plan) => return Err(contract(ContractError::NotAdopted { plan: Box::new(plan) })),
         }
         let model = contract::adopt(&journal, sources, examined).await.map_err(contract)?;
+        self.say_started(place, &found);
 
         let engine = Engine::new(model, journal, self.options.clone());
         let (maintained, closed) = (engine.clone(), engine.clone());
         let life = Life {
             failed: async move {
                 tokio::select! {
-                    why = maintained.failed() => why,
+                    _ = maintained.failed() => (),
                     never = maintained.maintain() => match never {},
                 }
             },
@@ -177,36 +235,42 @@ impl Start<'_> {
         self.present(engine, life).await
     }
 
+    /// Says what is served, and how long it took to find it.
+    fn say_started(&self, place: &str, Found { objects, records }: &Found) {
+        let recovered_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        info!(version = env!("CARGO_PKG_VERSION"), journal = place, objects, records, recovered_ms, "started");
+    }
+
     /// Answers requests for `entities` until a signal or a failure.
     async fn present<E, F, C>(self, entities: E, life: Life<F, C>) -> Result<(), Failure>
     where
         E: Entities<Model = Rebel>,
-        F: Future<Output = String>,
+        F: Future<Output = ()>,
         C: AsyncFnOnce(Duration) -> Result<(), ShutdownError>,
     {
         let Self { args, limits, tokens, listener, signals, .. } = self;
-        let (address, exposure) = (listener.address(), exposure(args));
+        let (address, exposure) = (listener.address(), args.exposure());
         let in_flight_max = IN_FLIGHT_MAX.min(limits.connections_max / 2);
         info!(connections_max = limits.connections_max, in_flight_max, "limits");
         info!(strategies = %entities.strategies(), "admission");
+        let hosts = args.hosts.iter().chain(args.listen.name()).cloned().collect();
         // Beside a log of its own, which is where this process writes; a database is elsewhere.
         let scratch = args.journal.is_none().then(|| args.data.clone());
-        let router = router(
-            entities,
-            Options { listen: address.ip(), hosts: args.hosts.clone(), exposure, tokens, in_flight_max, scratch },
-        );
-        announce(&format!("listening on http://{address}"));
+        let router =
+            router(entities, Options { listen: address.ip(), hosts, exposure, tokens, in_flight_max, scratch });
+        let scheme = if args.tls.tls_cert.is_some() { "https" } else { "http" };
+        announce(&format!("listening on {scheme}://{address}"));
 
         let stop = async {
             tokio::select! {
-                () = signals.stop() => (None, Instant::now()),
-                why = life.failed => (Some(why), Instant::now()),
+                () = signals.stop() => (false, Instant::now()),
+                () = life.failed => (true, Instant::now()),
             }
         };
-        let (failure, stopping) = listener.serve(router, limits, stop, DEADLINE_MAX).await;
-        let closed = (life.end)(DEADLINE_MAX.saturating_sub(stopping.elapsed())).await;
-        if let Some(why) = failure {
-            return Err(Failure::Engine { why });
+        let (has_failed, stopping) = listener.serve(router, limits, stop, args.drain).await;
+        let closed = (life.end)(args.drain.saturating_sub(stopping.elapsed())).await;
+        if has_failed {
+            return Err(Failure::Engine);
         }
         closed?;
         info!("stopped");
@@ -216,14 +280,10 @@ impl Start<'_> {
 
 /// What the entities do by themselves.
 struct Life<F, C> {
-    /// Looks after them; says why, when they have failed.
+    /// Looks after them, until they have failed, which the log says.
     failed: F,
     /// Ends them within a time.
     end: C,
-}
-
-fn exposure(args: &args::Serve) -> Exposure {
-    if args.insecure { Exposure::Insecure } else { Exposure::Loopback }
 }
 
 /// The machine and the process: those whom a journal is taken over from are told.

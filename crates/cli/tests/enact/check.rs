@@ -23,6 +23,7 @@ fn the_exit_status_says_whether_the_specification_is_sound() {
     };
     let (fine, unused) = (file("fine.rebel", FINE.as_bytes()), file("unused.rebel", UNUSED.as_bytes()));
     let (wrong, binary) = (file("wrong.rebel", WRONG.as_bytes()), file("binary.rebel", b"class \xff\xfe"));
+    let nothing = file("nothing.rebel", b"");
     let marked = file("marked.rebel", format!("\u{feff}{FINE}").as_bytes());
     let long = file("long.rebel", &vec![b' '; (16 << 20) + 1]);
     let missing = directory.path().join("missing.rebel").to_str().expect("UTF-8").to_owned();
@@ -47,6 +48,8 @@ fn the_exit_status_says_whether_the_specification_is_sound() {
         (&[&fine, &missing],        2,  &[],    &["missing.rebel"]),
         (&[&binary],                2,  &[],    &["error: cannot read", "binary.rebel", "UTF-8"]),
         (&[&empty],                 2,  &[],    &["error: ", "no files that end in `.rebel`"]),
+        (&[&nothing],               2,  &[],    &["error: ", "nothing.rebel:1:1: the specification declares no class"]),
+        (&[&unused],                2,  &[],    &["W002", "unused.rebel:1:1: the specification declares no class"]),
         (&[&folder],                0,  &["no errors: 1 class", "1 warning"], &["W002", "b.rebel:1:7"]),
         (&[&folder, "--deny-warnings"], 1, &[], &["W002", "error: the specification has 1 warning, and none is allowed"]),
         (&[&marked],                    0, &["no errors: 1 class"], &[]),

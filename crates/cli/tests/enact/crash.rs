@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::follower::{Follower, check_order};
-use crate::served::{BANK, FREE_PORT, Served, serve};
+use crate::served::{BANK, FREE_PORT, Served, of_any_request, serve};
 
 const ACCOUNTS: usize = 100;
 const OPENING_EUROS: i64 = 50;
@@ -62,7 +62,7 @@ async fn pay(
         };
         let status = response.status();
         let replayed = response.headers().get("idempotency-replayed").is_some_and(|value| value == "true");
-        let Ok(body) = response.json::<Value>().await else { continue };
+        let Ok(body) = response.json().await.map(of_any_request) else { continue };
         match status {
             StatusCode::OK => return (Answer { status, body }, replayed),
             StatusCode::CONFLICT if body["type"] == "urn:enact:problem:refused" => {

@@ -5,6 +5,7 @@ mod backup;
 mod check;
 #[cfg(feature = "nats")]
 mod cluster;
+mod config;
 mod contract;
 mod crash;
 mod fmt;
@@ -13,7 +14,9 @@ mod follower;
 mod golden;
 mod identities;
 mod import;
+mod init;
 mod journal;
+mod logs;
 mod nats;
 #[cfg(feature = "nats")]
 #[path = "../../examples/cluster/nodes.rs"]
@@ -26,6 +29,7 @@ mod repair;
 mod serve;
 mod served;
 mod timers;
+mod tls;
 mod tokens;
 mod tutorial;
 mod versions;

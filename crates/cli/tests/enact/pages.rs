@@ -115,6 +115,7 @@ fn forget_ids(answer: &mut Value) {
             for (name, member) in members {
                 match name.as_str() {
                     "transaction" => *member = Value::from("a transaction"),
+                    "request_id" => *member = Value::from("a request"),
                     "at" => *member = Value::from("a time"),
                     _ => forget_ids(member),
                 }

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::served::{BANK, FREE_PORT, Served, enact, serve};
 
@@ -397,8 +397,89 @@ async fn files_that_vanish_end_the_server() {
         mishap(&place.data()).expect("removed");
         let (status, log) = server.ended();
         assert_eq!(status.code(), Some(6), "{log}");
-        assert!(log.contains(what), "{log}");
+        assert_eq!(log.matches(what).count(), 1, "it is said once: {log}");
+        assert!(log.ends_with("\nerror: stopped serving; the log says why\n"), "{log}");
     }
+}
+
+/// Sends `request` from a client that has hardly any room for the answer.
+async fn sent(server: &Served, request: &str) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(4_096).expect("a small buffer");
+    let mut stream = socket.connect(server.address()).await.expect("listening");
+    stream.write_all(request.as_bytes()).await.expect("open");
+    stream
+}
+
+/// Sends `request`, and returns when some of the answer is there.
+async fn answered(server: &Served, request: &str) -> TcpStream {
+    let mut stream = sent(server, request).await;
+    stream.read_u8().await.expect("an answer");
+    stream
+}
+
+#[tokio::test]
+async fn a_stop_ends_in_its_time_whatever_clients_do() {
+    const BODY: &str = "POST /Account/A/Open HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                        content-length: 9999\r\n\r\n";
+    const FOLLOW: &str = "GET /-/changes HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n";
+    const LARGE: &str = "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let kinds = ["silent", "idle", "half a head", "half a body", "a slow body", "follows", "does not read"];
+    let mut stopping = Vec::new();
+    for kind in kinds {
+        let place = Place::new();
+        let mut command = serve(&place.spec(), &place.data(), FREE_PORT);
+        command.args(["--drain", "2s"]);
+        let server = Served::start(command);
+        let stream = match kind {
+            "silent" => sent(&server, "").await,
+            "idle" => answered(&server, "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await,
+            "half a head" => sent(&server, "GET /health HTTP/1.1\r\nhost: loc").await,
+            "half a body" | "a slow body" => half_a_command(&server, BODY).await,
+            "follows" => answered(&server, FOLLOW).await,
+            _ => answered(&server, &LARGE.repeat(20)).await,
+        };
+        server.signal(Signal::TERM);
+        let client = tokio::spawn(async move {
+            let mut stream = stream;
+            while kind == "a slow body" && stream.write_all(b" ").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            std::future::pending::<()>().await;
+        });
+        stopping.push((kind, place, server, client));
+    }
+    for (kind, _place, server, client) in stopping {
+        let (status, log) = tokio::task::spawn_blocking(|| server.ended()).await.expect("it ends");
+        assert!(status.success(), "{kind}: {status}\n{log}");
+        assert!(!log.contains("requests still run"), "{kind}: {log}");
+        client.abort();
+    }
+}
+
+#[tokio::test]
+async fn commands_hold_up_a_stop_for_no_longer_than_it_may_take() {
+    let place = Place::new();
+    // One commits after the other, for as long as a batch may take.
+    let server = slow(&place, &["--admission", "locking", "--drain", "1s"]);
+    assert_eq!(server.post("/Account/A/Open", json!({ "initialDeposit": "EUR 1000.00" })).await.0, 200);
+    let deposit = json!({ "class": "Account", "id": "A", "event": "Deposit", "arguments": { "amount": "EUR 1.00" } });
+    let batch = reqwest::Client::new().post(server.url("/-/batch")).header("enact-deadline-ms", PATIENT);
+    let batch = tokio::spawn(batch.json(&json!({ "commands": vec![deposit; 500] })).send());
+    let is_under_way = async || {
+        let metrics = reqwest::get(server.url("/metrics")).await.expect("serving").text().await.expect("text");
+        metrics.lines().any(|line| line.strip_prefix("enact_commands ").is_some_and(|count| count != "0"))
+    };
+    while !is_under_way().await {
+        assert!(!batch.is_finished(), "{:?}", batch.await);
+    }
+    server.signal(Signal::TERM);
+    let (status, log) = tokio::task::spawn_blocking(|| server.ended()).await.expect("it ends");
+    assert!(status.code().is_some_and(|code| code == 0 || code == 6), "{status}\n{log}");
+    assert!(log.contains("requests still run after 1000 ms of grace"), "{log}");
+    // What has not begun is refused, if there is time to say so; nothing is half done.
+    drop(batch.await.expect("sent"));
+    assert_eq!(place.serve().get("/Account/A").await.0, StatusCode::OK);
 }
 
 #[tokio::test]
@@ -429,6 +510,14 @@ fn wrong_usage_is_refused_before_anything_is_touched() {
     fs::write(&external, "external class Payer\n  initial none\n    on Join(): joined\n  final joined\n")
         .expect("writable");
     refuses(&[&text(&external), "--data", &data], 1, &["`Payer` is an external class", "no participant is connected"]);
+    let (empty, functions) =
+        (place.directory.path().join("empty.rebel"), place.directory.path().join("functions.rebel"));
+    fs::write(&empty, "").expect("writable");
+    fs::write(&functions, "module functions\n\nfn twice(n: Integer): Integer = 2 * n\n").expect("writable");
+    for file in [text(&empty), text(&functions)] {
+        let said = format!("error: {file}:1:1: the specification declares no class, so there is nothing to serve: ");
+        refuses(&[&file, "--data", &data], 2, &[&said]);
+    }
     refuses(&["missing.rebel", "--data", &data], 2, &["cannot read missing.rebel"]);
     refuses(&[&spec, "--data", &data, "--log", "enact=loud"], 2, &["`enact=loud` is not a filter of log lines"]);
     for (admission, words) in [
@@ -443,10 +532,13 @@ fn wrong_usage_is_refused_before_anything_is_touched() {
     for usage in [
         &["--listen", "localhost"][..],
         &["--listen", "127.0.0.1"],
+        &["--listen", "127.0.0:80"],
         &["--admission", "optimistic"],
         &["--admission", "Account=optimistic"],
         &["--host", "http://bank"],
-        &["--tls"],
+        &["--tls-cert", "cert.pem"],
+        &["--tls-key", "key.pem"],
+        &["--tls-client-ca", "ca.pem"],
     ] {
         let ended = enact(&[&["serve", &spec, "--data", &data], usage].concat());
         assert_eq!(ended.status.code(), Some(2), "{usage:?}");
@@ -468,7 +560,18 @@ async fn an_address_that_cannot_be_had_is_refused_before_the_data_is_touched() {
         3,
         &["cannot listen on 192.0.2.1:80: "],
     );
+    refuses(&[&spec, "--data", &data, "--listen", "nobody.invalid:0"], 3, &["`nobody.invalid` cannot be resolved"]);
     assert!(!place.data().exists());
+}
+
+#[tokio::test]
+async fn a_name_is_listened_on_and_answered_to() {
+    let place = Place::new();
+    let server = Served::start(serve(&place.spec(), &place.data(), "localhost:0"));
+    for (host, expected) in [("localhost", 200), ("127.0.0.1", 200), ("evil.example", 421)] {
+        let request = reqwest::Client::new().get(server.url("/health")).header("host", host);
+        assert_eq!(request.send().await.expect("serving").status(), expected, "{host}");
+    }
 }
 
 #[tokio::test]

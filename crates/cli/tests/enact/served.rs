@@ -35,6 +35,8 @@ class Account
 
 /// The program: the one that `ENACT_PROGRAM` names, or the one that was built with the tests.
 pub(crate) fn program() -> Command {
+    // Clients of the tests have no provider of their own.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     Command::new(std::env::var_os("ENACT_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_enact").into()))
 }
 
@@ -56,6 +58,12 @@ pub(crate) fn token(id: &str, roles: &[&str]) -> (String, String) {
     (token.to_owned(), line.to_owned())
 }
 
+/// What is the same when a request is repeated: all but its id.
+pub(crate) fn of_any_request(mut body: Value) -> Value {
+    body.as_object_mut().and_then(|body| body.remove("request_id"));
+    body
+}
+
 /// A free port of this machine, for this machine.
 pub(crate) const FREE_PORT: &str = "127.0.0.1:0";
 
@@ -69,6 +77,7 @@ pub(crate) fn serve(spec: &Path, data: &Path, listen: &str) -> Command {
 /// A running `enact serve`; killed when dropped.
 pub(crate) struct Served {
     process: Child,
+    scheme: &'static str,
     address: SocketAddr,
     log: Log,
 }
@@ -97,8 +106,12 @@ impl Served {
         let stderr = process.stderr.take().expect("piped");
         let mut line = String::new();
         BufReader::new(process.stdout.take().expect("piped")).read_line(&mut line).expect("readable");
-        match line.strip_prefix("listening on http://").and_then(|rest| rest.trim_end().parse().ok()) {
-            Some(address) => Self { process, address, log: Log::Unread(stderr) },
+        let listens = |scheme: &'static str| {
+            let address = line.strip_prefix("listening on ")?.strip_prefix(scheme)?.strip_prefix("://")?;
+            Some((scheme, address.trim_end().parse().ok()?))
+        };
+        match listens("http").or_else(|| listens("https")) {
+            Some((scheme, address)) => Self { process, scheme, address, log: Log::Unread(stderr) },
             None => {
                 let status = process.wait().expect("the program has ended");
                 panic!("not serving ({status}), said {line:?} and\n{}", read_all(stderr));
@@ -118,7 +131,7 @@ impl Served {
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        format!("{}://{}{path}", self.scheme, self.address)
     }
 
     pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {

@@ -112,13 +112,14 @@ fn in_lines(printed: &str) -> String {
     printed.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// The page with every id of a transaction, which differ from run to run, replaced.
+/// The page with every id of a transaction and of a request, which differ from run to run, replaced.
 fn without_ids(page: &str) -> String {
-    const BEFORE: &str = "\"transaction\":\"";
-    let parts: Vec<&str> = page.split(BEFORE).collect();
-    let rest = |part: &&str| part.split_once('"').map_or("", |(_id, rest)| rest).to_owned();
-    let others: Vec<String> = parts[1..].iter().map(rest).collect();
-    [&[parts[0].to_owned()], others.as_slice()].concat().join(BEFORE)
+    ["\"transaction\":\"", "\"request_id\":\""].iter().fold(page.to_owned(), |page, before| {
+        let parts: Vec<&str> = page.split(before).collect();
+        let rest = |part: &&str| part.split_once('"').map_or("", |(_id, rest)| rest).to_owned();
+        let others: Vec<String> = parts[1..].iter().map(rest).collect();
+        [&[parts[0].to_owned()], others.as_slice()].concat().join(before)
+    })
 }
 
 #[test]

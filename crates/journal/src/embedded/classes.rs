@@ -62,6 +62,11 @@ impl<'a, T> Classes<'a, T> {
     /// The value of the class of the entity with this text, if there is one.
     pub(super) fn get(&self, text: &str) -> Option<&T> {
         let (class, _) = text.split_once('/')?;
+        self.named(class)
+    }
+
+    /// The value of `class`, unless it is unknown or forgotten.
+    pub(super) fn named(&self, class: &str) -> Option<&T> {
         self.kept[self.ids.get(class)?.0 as usize].as_ref()
     }
 

@@ -255,6 +255,16 @@ impl Commits {
         awaited
     }
 
+    /// How many entities of a class there are.
+    pub(super) fn count(&self, class: &str) -> usize {
+        self.state.lock().heads.count(class)
+    }
+
+    /// The position of the last durable record.
+    pub(super) fn durable(&self) -> Position {
+        self.state.lock().durable
+    }
+
     /// Why the queue is poisoned, if it is.
     pub(super) fn poisoned(&self) -> CloseResult {
         match &self.state.lock().phase {

@@ -117,6 +117,11 @@ impl Heads {
         tip.map_or_else(Default::default, |tip| (tip.seq, tip.address))
     }
 
+    /// How many entities of a class have records, durable or accepted.
+    pub(super) fn count(&self, class: &str) -> usize {
+        self.0.named(class).map_or(0, |class| class.tips.len() - class.free.len())
+    }
+
     /// Forgets the classes of which `is_over` holds, but for those that have records under way.
     pub(super) fn forget(&mut self, is_over: impl Fn(&str) -> bool) -> Vec<Class> {
         self.0.forget(|name, class| class.under_way == 0 && is_over(name))

@@ -300,6 +300,16 @@ impl Embedded {
         Ok(Self { store, snapshots, readers, saver, forgotten, watch, writer: Some(writer) })
     }
 
+    /// The position of the last durable record: so many records there have been.
+    pub fn end(&self) -> Position {
+        self.store.commits.durable()
+    }
+
+    /// How many entities of `class` have records; none of a class that is [forgotten](Journal::forget).
+    pub fn count(&self, class: &str) -> usize {
+        self.store.commits.count(class)
+    }
+
     /// Runs `read` on a reader thread.
     fn read_with<T, R>(&self, read: R) -> impl Future<Output = Result<T, ReadError>> + Send + 'static + use<T, R>
     where

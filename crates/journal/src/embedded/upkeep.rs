@@ -230,7 +230,6 @@ impl Work {
         }
         let name = segment_name(number);
         let why = format!("{name} is not what was written; the next start reads the whole log and says where");
-        tracing::error!("{why}");
         self.store.commits.poison(&why);
     }
 

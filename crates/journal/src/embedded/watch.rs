@@ -177,7 +177,6 @@ impl Watcher {
                     }
                     Err(Finding::Changed(what)) => {
                         let why = format!("the files of the journal are not what they were: {what}");
-                        tracing::error!("{why}");
                         if let Some(store) = store.upgrade() {
                             store.commits.poison(&why);
                         }

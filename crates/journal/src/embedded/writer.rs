@@ -146,9 +146,7 @@ impl Writer {
 }
 
 fn failed(error: &io::Error) -> String {
-    let why = format!("a write to the log has failed: {error}");
-    tracing::error!("{why}");
-    why
+    format!("a write to the log has failed: {error}")
 }
 
 impl Drop for Writer {

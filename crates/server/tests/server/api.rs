@@ -341,7 +341,7 @@ async fn the_same_key_and_request_get_the_same_answer_without_a_second_effect() 
     assert_eq!(again.headers["idempotency-replayed"], "true");
     assert_eq!(bank.get("/Account/A").await.body["fields"]["balance"], "EUR 40.00");
 
-    let refused_key = [("idempotency-key", "k-2")];
+    let refused_key = [("idempotency-key", "k-2"), ("x-request-id", "one")];
     let refused = bank.post_with(withdraw, &refused_key, r#"{"amount":"EUR 60.00"}"#).await;
     check("refused", &refused, 409, json!({ "type": "urn:enact:problem:refused" }));
     assert_eq!(bank.post("/Account/A/Deposit", r#"{"amount":"EUR 60.00"}"#).await.status, 200);

@@ -235,14 +235,14 @@ async fn answers_to_keys_outlive_a_restart() {
     ];
     let mut first: Vec<Value> = Vec::new();
     for (key, path, body, status) in rows {
-        let answer = bank.post_with(path, &[("idempotency-key", key)], body).await;
+        let answer = bank.post_with(path, &[("idempotency-key", key), ("x-request-id", key)], body).await;
         assert_eq!(answer.status, status, "{key}: {answer:#?}");
         assert!(!answer.headers.contains_key("idempotency-replayed"));
         first.push(answer.body);
     }
     let restarted = Bank::over(bank.journal.crash(), EngineOptions::default());
     for ((key, path, body, status), first) in rows.into_iter().zip(first) {
-        let answer = restarted.post_with(path, &[("idempotency-key", key)], body).await;
+        let answer = restarted.post_with(path, &[("idempotency-key", key), ("x-request-id", key)], body).await;
         assert_eq!((answer.status.as_u16(), answer.body), (status, first), "{key}");
         assert_eq!(answer.headers["idempotency-replayed"], "true", "{key}");
     }

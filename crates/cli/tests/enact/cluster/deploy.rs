@@ -16,17 +16,16 @@ fn file(name: &str) -> String {
 }
 
 /// The program with these words, where names and paths of the files stand for those of this test.
-fn started(place: &Place, words: &[String]) -> Served {
+fn started(place: &Place, words: &[String], variables: &[(&str, &str)]) -> Served {
     let addresses: Vec<String> = place.nats.iter().map(Server::address).collect();
+    let here = |word: &str| match word {
+        "/etc/enact/bank.rebel" => place.spec.display().to_string(),
+        "nats://h1:4222,nats://h2:4222,nats://h3:4222" => addresses.join(","),
+        "127.0.0.1:8080" | "0.0.0.0:8080" => FREE_PORT.to_owned(),
+        word => word.to_owned(),
+    };
     let mut command = crate::served::program();
-    for word in words {
-        match word.as_str() {
-            "/etc/enact/bank.rebel" => command.arg(&place.spec),
-            "nats://h1:4222,nats://h2:4222,nats://h3:4222" => command.arg(addresses.join(",")),
-            "127.0.0.1:8080" | "0.0.0.0:8080" => command.arg(FREE_PORT),
-            word => command.arg(word),
-        };
-    }
+    command.args(words.iter().map(|word| here(word))).envs(variables.iter().map(|(name, value)| (name, here(value))));
     Served::start(command)
 }
 
@@ -38,7 +37,7 @@ async fn the_nodes_of_the_compose_file_serve_together() {
     let commands = commands.map(|words| serde_json::from_str::<Vec<String>>(words).expect("a list of words"));
     let nodes: Vec<Vec<String>> = commands.filter(|words| words[0] == "serve").collect();
     assert_eq!(nodes.len(), 3);
-    let nodes: Vec<Served> = nodes.iter().map(|words| started(&place, words)).collect();
+    let nodes: Vec<Served> = nodes.iter().map(|words| started(&place, words, &[])).collect();
     for node in &nodes {
         serves(node, 4).await;
     }
@@ -55,9 +54,10 @@ async fn the_unit_of_a_node_starts_one() {
     let unit = file("enact.service");
     let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/enact ")).expect("a command");
     let variables = unit.lines().filter_map(|line| line.strip_prefix("# ")?.split_once('='));
-    let start = variables.fold(start.to_owned(), |start, (name, value)| start.replace(&format!("${{{name}}}"), value));
+    let variables: Vec<_> = variables.filter(|(name, _)| ["ENACT_CLUSTER", "ENACT_NODE"].contains(name)).collect();
+    assert_eq!(variables.len(), 2, "{variables:?}");
     let words: Vec<String> = start.split(' ').map(str::to_owned).collect();
-    serves(&started(&place, &words), 12).await;
+    serves(&started(&place, &words, &variables), 12).await;
 }
 
 #[test]

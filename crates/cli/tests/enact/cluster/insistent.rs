@@ -7,6 +7,8 @@ use rand::{RngExt, SeedableRng};
 use reqwest::StatusCode;
 use serde_json::Value;
 
+use crate::served::of_any_request;
+
 /// A command, by what it is sent to and with.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
@@ -42,7 +44,7 @@ impl Insistent {
             let request = self.http.post(url).header("idempotency-key", &sent.key).header("enact-deadline-ms", "2000");
             let Ok(answer) = request.json(&sent.body).send().await else { continue };
             let status = answer.status();
-            let Ok(body) = answer.json::<Value>().await else { continue };
+            let Ok(body) = answer.json().await.map(of_any_request) else { continue };
             match status {
                 StatusCode::OK => return (status, body),
                 StatusCode::CONFLICT if body["type"] == "urn:enact:problem:refused" => return (status, body),
@@ -59,7 +61,7 @@ impl Insistent {
             let url = format!("{base}{path}");
             let Ok(answer) = self.http.get(url).header("enact-deadline-ms", "2000").send().await else { continue };
             let status = answer.status();
-            let Ok(body) = answer.json::<Value>().await else { continue };
+            let Ok(body) = answer.json().await.map(of_any_request) else { continue };
             match status {
                 StatusCode::OK => return body,
                 StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {}
