@@ -11,6 +11,7 @@ use futures_util::future::try_join_all;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::runtime;
+use tokio::time::sleep;
 
 use super::{BatchesError, Options};
 use crate::cost::{iban, open_accounts, paid_in, sum_of_accounts};
@@ -21,6 +22,8 @@ use crate::served::{Answer, BenchError, Client, Served, Server, block_on};
 const SPEC: &str = include_str!("../../../examples/bank.rebel");
 const OPENING_CENTS: i64 = 100_000_000;
 
+/// How long a client that was turned away stays away: a whole second would be most of what is measured.
+const AWAY_MAX: Duration = Duration::from_millis(5);
 /// How much of an unexpected answer is shown.
 const SHOWN_BYTES: usize = 300;
 
@@ -89,9 +92,12 @@ impl Shape<'_> {
             while let Some(number) = take(next, transfers) {
                 let (from, to) = between(number, accounts);
                 let body = format!(r#"{{"amount":"EUR 1.00","from":"{}","to":"{}"}}"#, iban(from), iban(to));
-                match client.send(&format!("/Transfer/T{number}/Book"), Some(&body)).await? {
-                    Answer::Done => {}
-                    other => return Err(other.unexpected().into()),
+                loop {
+                    match client.send(&format!("/Transfer/T{number}/Book"), Some(&body)).await? {
+                        Answer::Done => break,
+                        Answer::TurnedAway { status: 503, retry_after } => stay_away(retry_after).await,
+                        other => return Err(other.unexpected().into()),
+                    }
                 }
             }
             Ok(())
@@ -104,14 +110,21 @@ impl Shape<'_> {
         self.served(batch_clients, &async |client, next| {
             while let Some(batch) = take(next, transfers.div_ceil(size)) {
                 let numbers = batch * size..transfers.min((batch + 1) * size);
-                let sent = numbers.len();
-                let (status, _, answer) = client.exchange("/-/batch", &body(numbers, accounts, atomic)).await?;
-                let done = match (status, atomic) {
-                    (200, false) => answer.matches(r#""status":200"#).count(),
-                    (200, true) => sent,
-                    _ => 0,
-                };
-                if done != sent {
+                let (sent, body) = (numbers.len(), body(numbers, accounts, atomic));
+                loop {
+                    let (status, retry_after, answer) = client.exchange("/-/batch", &body).await?;
+                    let done = match (status, atomic) {
+                        (200, false) => answer.matches(r#""status":200"#).count(),
+                        (200, true) => sent,
+                        (503, _) => {
+                            stay_away(retry_after).await;
+                            continue;
+                        }
+                        _ => 0,
+                    };
+                    if done == sent {
+                        break;
+                    }
                     let answer = answer.chars().take(SHOWN_BYTES).collect();
                     return Err(BatchesError::NotDone { done, sent, answer });
                 }
@@ -146,6 +159,11 @@ impl Shape<'_> {
             Ok(self.sample(lap).helped(helped))
         })
     }
+}
+
+/// Waits as the server has asked for, if not for longer than [`AWAY_MAX`].
+async fn stay_away(retry_after: Option<Duration>) {
+    sleep(retry_after.unwrap_or_default().min(AWAY_MAX)).await;
 }
 
 /// The next number below `end` that nobody has.

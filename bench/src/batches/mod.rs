@@ -6,7 +6,7 @@
 //! load generator shares the machine with it. Every acknowledged transfer has been synced.
 //!
 //! # Oracle
-//! All transfers were acknowledged, none was turned away or refused, and the balances of all accounts add up to what was paid in.
+//! All transfers were acknowledged, and the balances of all accounts add up to what was paid in. What is turned away is sent again.
 mod contenders;
 
 use std::path::PathBuf;

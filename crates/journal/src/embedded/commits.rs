@@ -260,11 +260,6 @@ impl Commits {
         self.state.lock().heads.count(class)
     }
 
-    /// The position of the last durable record.
-    pub(super) fn durable(&self) -> Position {
-        self.state.lock().durable
-    }
-
     /// Why the queue is poisoned, if it is.
     pub(super) fn poisoned(&self) -> CloseResult {
         match &self.state.lock().phase {

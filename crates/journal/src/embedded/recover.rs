@@ -34,12 +34,12 @@ use super::catalog::{Catalog, Extent};
 use super::checkpoint::{CHECKPOINT, Checkpoint, Head};
 use super::format::{Address, Footer, HEADER_LEN, LogId, SegmentHeader, TRAILER_LEN, segment_name, segment_number};
 use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
-use super::scan::{Scan, Tip, Tips, scan};
+use super::scan::{Scan, Tip, Tips, scan, scan_file};
 use super::segment::{Segment, Whole, discarded_classes};
 use super::tail::{Active, Tail, UNFINISHED, is_full};
 use super::{OpenError, snapshots};
 use crate::damage::{Damage, Flaw};
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskFile};
 use crate::record::{Position, Seq};
 
 /// A log that is ready.
@@ -159,6 +159,14 @@ fn read_footer(
     Ok(Footer::decode(&bytes, log, Address::new(number, offset)).map(|footer| (footer, offset)))
 }
 
+/// The bytes of `file` at `offset`, `len` of them or as many as there are.
+fn read_part(file: &dyn DiskFile, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    let read = file.read_at(offset, &mut bytes)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
 /// The footer at the end of `bytes`, a segment with `header`, and where it begins.
 pub(super) fn find_footer(bytes: &[u8], header: &SegmentHeader) -> Option<(Footer, u32)> {
     let read = |offset: u64, len: usize| Ok(bytes[offset as usize..][..len].to_vec());
@@ -226,12 +234,7 @@ impl Recovered<'_> {
             let Whole { bytes, .. } = Whole::read(&*self.tail.disk, number)?;
             return Err(self.find_damage(&bytes).into());
         }
-        let read = |offset, len| {
-            let mut bytes = vec![0; len];
-            let read = file.read_at(offset, &mut bytes)?;
-            bytes.truncate(read);
-            Ok(bytes)
-        };
+        let read = |offset, len| read_part(&**file, offset, len);
         let header = self.check_header(&read(0, HEADER_LEN as usize).map_err(failed)?)?;
         let found = read_footer(size, header.log, number, read).map_err(failed)?;
         let (footer, start) = found.ok_or_else(|| damage(number, size, Flaw::Footer))?;
@@ -263,42 +266,73 @@ impl Recovered<'_> {
     fn take_unlisted(&mut self, number: u32, is_last: bool, mark: &HighWater) -> Result<(), OpenError> {
         let name = segment_name(number);
         let failed = |error: io::Error| OpenError::io(&name, &error);
+        let Segment { file, .. } = Segment::open(&*self.tail.disk, number).map_err(failed)?;
+        let size = file.size().map_err(failed)?;
+        let start = read_part(&*file, 0, HEADER_LEN as usize).map_err(failed)?;
+        let header = self.check_header(&start)?;
+        let read = |offset, len| read_part(&*file, offset, len);
+        match read_footer(size, header.log, number, read).map_err(failed)? {
+            Some((footer, start)) if start >= HEADER_LEN => self.take_unlisted_sealed(&header, footer, start, mark),
+            _ if !is_last => Err(damage(number, size, Flaw::Footer).into()),
+            _ => self.take_unsealed(&header, &start, &file, size, mark),
+        }
+    }
+
+    fn take_unlisted_sealed(
+        &mut self,
+        header: &SegmentHeader,
+        footer: Footer,
+        start: u32,
+        mark: &HighWater,
+    ) -> Result<(), OpenError> {
+        let (number, name) = (header.number, segment_name(header.number));
+        let failed = |error: io::Error| OpenError::io(&name, &error);
         let Whole { bytes, seal, discarded } = Whole::read(&*self.tail.disk, number)?;
+        let groups = bytes.get(..start as usize).ok_or_else(|| damage(number, start.into(), Flaw::Short))?;
+        let Scan { contents, end, stop, .. } = scan(groups, header, &mut self.tips);
+        if let Some(stop) = stop {
+            return Err(damage(number, stop.offset, stop.flaw).into());
+        }
+        mark.check_end(number, end)?;
+        let is_compacted = discarded.is_some();
+        let hash = if is_compacted { footer.hash } else { Sha256::digest(groups).into() };
+        if contents.footer(hash) != footer {
+            return Err(damage(number, start.into(), Flaw::FooterMismatch).into());
+        }
+        let seal = seal.ok_or_else(|| damage(number, 0, Flaw::Unlisted))?;
+        self.tail.list().map_err(|error| OpenError::io(MANIFEST, &error))?;
         let file = self.tail.disk.open(&name).map_err(failed)?;
-        let header = self.check_header(&bytes)?;
-        let settle = |from: u32, to: usize| file.write_at(from.into(), &bytes[from as usize..to]);
-
-        if let Some((footer, start)) = find_footer(&bytes, &header) {
-            let groups = &bytes[..start as usize];
-            let Scan { contents, end, stop, .. } = scan(groups, &header, &mut self.tips);
-            if let Some(stop) = stop {
-                return Err(damage(number, stop.offset, stop.flaw).into());
-            }
-            mark.check_end(number, end)?;
-            let is_compacted = discarded.is_some();
-            let hash = if is_compacted { footer.hash } else { Sha256::digest(groups).into() };
-            if contents.footer(hash) != footer {
-                return Err(damage(number, start.into(), Flaw::FooterMismatch).into());
-            }
-            let seal = seal.ok_or_else(|| damage(number, 0, Flaw::Unlisted))?;
-            self.tail.list().map_err(|error| OpenError::io(MANIFEST, &error))?;
-            // A compacted one was durable before it got its name.
-            if !is_compacted {
-                settle(start, bytes.len()).map_err(failed)?;
-            }
-            file.sync().map_err(failed)?;
-            self.take_sealed(&header, footer, start, seal);
-            self.tail.unlisted = Some(seal);
-            return Ok(());
+        // A compacted one was durable before it got its name.
+        if !is_compacted {
+            file.write_at(start.into(), &bytes[start as usize..]).map_err(failed)?;
         }
-        if !is_last {
-            return Err(damage(number, bytes.len() as u64, Flaw::Footer).into());
-        }
+        file.sync().map_err(failed)?;
+        self.take_sealed(header, footer, start, seal);
+        self.tail.unlisted = Some(seal);
+        Ok(())
+    }
 
-        let Scan { contents, last, end, stop } = scan(&bytes, &header, &mut self.tips);
+    /// Takes the last segment, which begins with `start` and is `size` bytes long, and goes on at its end.
+    fn take_unsealed(
+        &mut self,
+        header: &SegmentHeader,
+        start: &[u8],
+        file: &Arc<dyn DiskFile>,
+        size: u64,
+        mark: &HighWater,
+    ) -> Result<(), OpenError> {
+        let (number, name) = (header.number, segment_name(header.number));
+        let failed = |error: io::Error| OpenError::io(&name, &error);
+        let (mut hasher, mut checksum) = (Sha256::new_with_prefix(start), crc32c::crc32c(start));
+        let scanned = scan_file(&**file, size, header, &mut self.tips, |groups| {
+            hasher.update(groups);
+            checksum = crc32c::crc32c_append(checksum, groups);
+        });
+        let Scan { contents, last, end, stop } = scanned.map_err(failed)?;
         let reached = mark.check_end(number, end);
         if let Some(stop) = stop {
-            if reached.is_err() || !stop.is_torn(&bytes, &header, end) {
+            let Whole { bytes, .. } = Whole::read(&*self.tail.disk, number)?;
+            if reached.is_err() || !stop.is_torn(&bytes, header, end) {
                 return Err(damage(number, stop.offset, stop.flaw).into());
             }
             let (cut, flaw) = (&bytes[end as usize..], stop.flaw);
@@ -308,20 +342,13 @@ impl Recovered<'_> {
         }
         reached?;
         if let Some(start) = last {
-            settle(start, end as usize).map_err(failed)?;
+            let group = read_part(&**file, start.into(), (end - start) as usize).map_err(failed)?;
+            file.write_at(start.into(), &group).map_err(failed)?;
         }
         file.sync().map_err(failed)?;
         self.last = Position(contents.next().0 - 1);
         self.catalog.push(Extent { first: header.first, end, marks: contents.marks.clone() });
-        let groups = &bytes[..end as usize];
-        self.tail.active = Some(Active {
-            number,
-            file: Arc::clone(&file),
-            end,
-            hasher: Sha256::new_with_prefix(groups),
-            checksum: crc32c::crc32c(groups),
-            contents,
-        });
+        self.tail.active = Some(Active { number, file: Arc::clone(file), end, hasher, checksum, contents });
         Ok(())
     }
 

@@ -1,6 +1,8 @@
 //! Reads the groups of a segment one after the other and checks that each record is the one that must stand there.
 //!
-//! Pure: bytes in, verdict out. Opening uses it for segments that the manifest does not list, verification for all of them.
+//! Opening uses it for segments that the manifest does not list, verification for all of them.
+
+use std::io;
 
 use indexmap::IndexMap;
 
@@ -9,7 +11,11 @@ use super::contents::Contents;
 use super::format::{Address, Frame, GROUP_HEADER_LEN, GroupHeader, HEADER_LEN, LogId, SegmentHeader, find_group};
 use super::store::to_record;
 use crate::damage::Flaw;
+use crate::disk::DiskFile;
 use crate::record::{self, EntityKey, Position, Seq};
+
+/// How much of a file is read at once.
+const PART_BYTES: usize = 1 << 20;
 
 /// The last record of an entity and where it stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +39,34 @@ pub(super) struct Scan {
     pub(super) stop: Option<Stop>,
 }
 
+impl Scan {
+    fn begin(header: &SegmentHeader) -> Self {
+        Self { contents: Contents::new(header.first), last: None, end: HEADER_LEN, stop: None }
+    }
+
+    /// Scans `bytes`, which stand at the end of what was scanned.
+    fn go_on(&mut self, bytes: &[u8], header: &SegmentHeader, tips: &mut Tips<'_>) {
+        let start = self.end;
+        while ((self.end - start) as usize) < bytes.len() {
+            let address = Address::new(header.number, self.end);
+            let group = match Group::decode(&bytes[(self.end - start) as usize..], header.log, address) {
+                Ok(group) => group,
+                Err((within, flaw)) => {
+                    let is_invalid = flaw != Flaw::Malformed;
+                    self.stop = Some(Stop { offset: u64::from(self.end) + within, flaw, is_invalid });
+                    break;
+                }
+            };
+            if let Err((offset, flaw)) = admit(&group, &mut self.contents, tips, address) {
+                self.stop = Some(Stop { offset: u64::from(offset), flaw, is_invalid: false });
+                break;
+            }
+            self.last = Some(self.end);
+            self.end += group.len as u32;
+        }
+    }
+}
+
 /// A flaw and its place.
 #[derive(Debug)]
 pub(super) struct Stop {
@@ -52,25 +86,38 @@ impl Stop {
 
 /// Scans `bytes`, a segment with `header` and without footer, and moves `tips` on.
 pub(super) fn scan(bytes: &[u8], header: &SegmentHeader, tips: &mut Tips<'_>) -> Scan {
-    let mut scan = Scan { contents: Contents::new(header.first), last: None, end: HEADER_LEN, stop: None };
-    while (scan.end as usize) < bytes.len() {
-        let address = Address::new(header.number, scan.end);
-        let group = match Group::decode(&bytes[scan.end as usize..], header.log, address) {
-            Ok(group) => group,
-            Err((within, flaw)) => {
-                let is_invalid = flaw != Flaw::Malformed;
-                scan.stop = Some(Stop { offset: u64::from(scan.end) + within, flaw, is_invalid });
-                break;
-            }
-        };
-        if let Err((offset, flaw)) = admit(&group, &mut scan.contents, tips, address) {
-            scan.stop = Some(Stop { offset: u64::from(offset), flaw, is_invalid: false });
-            break;
-        }
-        scan.last = Some(scan.end);
-        scan.end += group.len as u32;
-    }
+    let mut scan = Scan::begin(header);
+    scan.go_on(bytes.get(HEADER_LEN as usize..).unwrap_or_default(), header, tips);
     scan
+}
+
+/// As [`scan`], of the `size` bytes of `file`, part by part; `see` is shown the bytes of the valid groups.
+pub(super) fn scan_file(
+    file: &dyn DiskFile,
+    size: u64,
+    header: &SegmentHeader,
+    tips: &mut Tips<'_>,
+    mut see: impl FnMut(&[u8]),
+) -> io::Result<Scan> {
+    let mut scan = Scan::begin(header);
+    // From the end of the last valid group on.
+    let mut bytes = Vec::new();
+    loop {
+        let (start, known) = (scan.end, bytes.len());
+        let at = u64::from(start) + known as u64;
+        bytes.resize(known + PART_BYTES.min(usize::try_from(size.saturating_sub(at)).unwrap_or(PART_BYTES)), 0);
+        let read = file.read_at(at, &mut bytes[known..])?;
+        bytes.truncate(known + read);
+        scan.go_on(&bytes, header, tips);
+        let valid = (scan.end - start) as usize;
+        see(&bytes[..valid]);
+        bytes.drain(..valid);
+        let goes_on = read > 0 && scan.stop.as_ref().is_none_or(|stop| stop.flaw == Flaw::Short);
+        if !goes_on {
+            return Ok(scan);
+        }
+        scan.stop = None;
+    }
 }
 
 /// A group with all its checksums verified.
