@@ -303,7 +303,8 @@ pub(crate) struct Serve {
     /// DNS name that requests may call the server by, besides localhost and what it listens on; may be repeated
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<HostName>,
-    /// File of the tokens by which callers are known, of mode 0600; `enact token` makes its lines. Without it, no
+    /// File of the tokens by which callers are known, of mode 0600; `enact token` makes its lines. It is read again once a
+    /// minute and on SIGHUP. Without it, no
     /// request has a caller
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
@@ -557,6 +558,9 @@ pub(crate) struct Token {
     /// Roles of the caller
     #[arg(long, value_name = "ROLE,ROLE...", value_delimiter = ',')]
     pub(crate) roles: Vec<String>,
+    /// The time from which on the token stands for nobody, such as `2027-01-01T00:00:00Z`; for ever without it
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<Timestamp>,
 }
 
 #[derive(Debug, Args)]

@@ -9,10 +9,10 @@ use crate::failure::Failure;
 pub(crate) fn run(args: &args::Token) -> Result<(), Failure> {
     let caller = caller_from_outside(&args.id, args.roles.iter().map(String::as_str)).map_err(Failure::Caller)?;
     let token = random()?;
-    println!("{token}\n{}", token.line(&caller));
+    println!("{token}\n{}", token.line(&caller, args.until));
     eprintln!(
         "The first line is the token: give it to {}, it is shown only here and now. The second line is for the file of \
-         `enact serve --tokens FILE`, which nobody but its owner may read (chmod 600 FILE); it is read at the start.",
+         `enact serve --tokens FILE`, which nobody but its owner may read (chmod 600 FILE); it is read at the start, once a minute, and on SIGHUP.",
         caller.id()
     );
     Ok(())

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use axum::Json;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, Request, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
 use axum::response::{IntoResponse, Response};
 use enact_entities::{DiskState, Entities, Rebel};
 use enact_journal::EntityKey;
@@ -185,7 +185,8 @@ impl<E: Entities<Model = Rebel>> Api<E> {
         let (head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
         let endpoint = Endpoint::of(&head.method, head.uri.path());
-        let response = self.guard.pass(head, async |peer, head| self.route(peer, head, body).await).await;
+        let mut response = self.guard.pass(head, async |peer, head| self.route(peer, head, body).await).await;
+        protect(response.headers_mut());
         self.requests.answered(endpoint, response.status(), begin.elapsed());
         Ok(if is_head { without_body(response) } else { response })
     }
@@ -307,6 +308,13 @@ pub(crate) fn method_not_allowed(method: &Method, uri: &Uri) -> Problem {
     // Three parts are an event, fewer are read.
     let allowed = if uri.path().matches('/').count() == 3 { "POST" } else { "GET, HEAD" };
     only_allowed(allowed, method, uri)
+}
+
+/// Tells browsers to take an answer for what it says to be, and everybody on its way to keep no copy: it may be out of date at once, and
+/// not for the next one who asks.
+fn protect(headers: &mut HeaderMap) {
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
 }
 
 /// What a `HEAD` is answered with where a `GET` would be with `response`.

@@ -13,7 +13,7 @@ use enact_rebel::Caller;
 
 use crate::limits::is_health;
 use crate::problem::{Problem, ProblemKind};
-use crate::tokens::Tokens;
+use crate::tokens::{TokenRefusal, Tokens};
 
 const SCHEME: &str = "Bearer";
 
@@ -34,7 +34,7 @@ pub(crate) fn identify(tokens: Option<&Tokens>, head: &mut Parts) -> Result<Opti
 enum Unproved {
     Repeated,
     Malformed,
-    Unknown,
+    Refused(TokenRefusal),
 }
 
 impl fmt::Display for Unproved {
@@ -42,7 +42,8 @@ impl fmt::Display for Unproved {
         f.write_str(match self {
             Self::Repeated => "the request has more than one Authorization header",
             Self::Malformed => "the Authorization header is not `Bearer` and a token",
-            Self::Unknown => "the token of the Authorization header is none of this server",
+            Self::Refused(TokenRefusal::Unknown) => "the token of the Authorization header is none of this server",
+            Self::Refused(TokenRefusal::Expired) => "the token of the Authorization header is not valid any more",
         })
     }
 }
@@ -65,7 +66,7 @@ fn proved(tokens: &Tokens, headers: &HeaderMap) -> Result<Option<Caller>, Unprov
         return Err(Unproved::Repeated);
     }
     let token = token(value.as_bytes()).ok_or(Unproved::Malformed)?;
-    tokens.caller(token).cloned().map(Some).ok_or(Unproved::Unknown)
+    tokens.caller(token).map(Some).map_err(Unproved::Refused)
 }
 
 /// The token in `Bearer TOKEN` (RFC 6750, section 2.1; the scheme is not case-sensitive).

@@ -101,6 +101,7 @@ mod problem;
 mod processor;
 mod query;
 mod read;
+mod reloading;
 mod request_id;
 mod schema;
 mod shares;
@@ -119,10 +120,11 @@ pub use host::{HostName, HostNameError, ListenAddress, ListenAddressError};
 pub use json::DEPTH_MAX;
 pub use limits::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 pub use listener::{BindError, CONNECTIONS_MAX, Exposure, FAREWELL, HEAD_TIMEOUT, Limits, Listener, UNREAD_TIMEOUT};
+pub use reloading::FILES_CHECK_EVERY;
 pub use request_id::current_request;
-pub use tls::{PEM_BYTES_MAX, TLS_CHECK_EVERY, Tls, TlsError, TlsFiles};
+pub use tls::{PEM_BYTES_MAX, Tls, TlsError, TlsFiles};
 pub use tokens::{
-    CALLER_NAME_BYTES_MAX, TOKEN_ROLES_MAX, TOKENS_BYTES_MAX, Token, TokenLineError, Tokens, TokensError,
+    CALLER_NAME_BYTES_MAX, TOKEN_ROLES_MAX, TOKENS_BYTES_MAX, Token, TokenLineError, TokenRefusal, Tokens, TokensError,
     caller_from_outside,
 };
 pub use value::to_json;

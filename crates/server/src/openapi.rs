@@ -504,7 +504,8 @@ fn with_tokens(operation: OperationBuilder) -> OperationBuilder {
         .schema(Some(ObjectBuilder::new().schema_type(JsonType::String)))
         .description(Some("The scheme that the server takes"))
         .build();
-    let mut unproved = problem("The Authorization header is malformed, or its token is none of this server");
+    let mut unproved =
+        problem("The Authorization header is malformed, or its token is none of this server, or not valid any more");
     unproved.headers.insert("www-authenticate".to_owned(), RefOr::T(challenge));
     let securities = [SecurityRequirement::default(), SecurityRequirement::new(BEARER, [""; 0])];
     operation.securities(Some(securities)).response("401", unproved)

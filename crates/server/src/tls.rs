@@ -12,7 +12,6 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::RwLock;
 use rustls::pki_types::pem::PemObject;
@@ -22,14 +21,13 @@ use rustls::{RootCertStore, ServerConfig};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use tokio::sync::Notify;
-use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tracing::{error, info};
 
+use crate::reloading::reloading;
+
 /// Greatest size of a file of certificates or of a key, in bytes.
 pub const PEM_BYTES_MAX: usize = 1 << 20;
-/// How often the files are looked at.
-pub const TLS_CHECK_EVERY: Duration = Duration::from_secs(60);
 
 /// The files that encryption needs, all of them PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +135,7 @@ impl Tls {
         Ok(has_changed)
     }
 
-    /// Reads the files again every [`TLS_CHECK_EVERY`], and whenever `asked` is notified, for as long as it is polled. Logs what comes of
+    /// Reads the files again every [`FILES_CHECK_EVERY`](crate::FILES_CHECK_EVERY), and whenever `asked` is notified, for as long as it is polled. Logs what comes of
     /// it.
     ///
     /// # Cancel safety
@@ -146,18 +144,13 @@ impl Tls {
     /// # Panics
     /// Outside of a tokio runtime with timers.
     pub async fn keep_current(&self, asked: &Notify) {
-        loop {
-            let is_asked = tokio::select! {
-                () = asked.notified() => true,
-                () = sleep(TLS_CHECK_EVERY) => false,
-            };
-            match self.reload() {
-                Ok(true) => info!(file = %self.files.certificates.display(), "new connections get another certificate"),
-                Ok(false) if is_asked => info!("the certificate is the same"),
-                Ok(false) => {}
-                Err(error) => error!(error = &error as &dyn std::error::Error, "the certificate stays as it was"),
-            }
-        }
+        reloading(asked, |is_asked| match self.reload() {
+            Ok(true) => info!(file = %self.files.certificates.display(), "new connections get another certificate"),
+            Ok(false) if is_asked => info!("the certificate is the same"),
+            Ok(false) => {}
+            Err(error) => error!(error = &error as &dyn std::error::Error, "the certificate stays as it was"),
+        })
+        .await;
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
@@ -242,11 +235,13 @@ fn roots(path: &Path, pem: &[u8]) -> Result<RootCertStore, TlsError> {
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
+    use std::time::Duration;
 
     use rcgen::{CertifiedKey, generate_simple_self_signed};
     use tempfile::TempDir;
 
     use super::*;
+    use crate::FILES_CHECK_EVERY;
 
     /// A folder with a certificate and its key.
     struct Place(TempDir);
@@ -321,7 +316,7 @@ mod tests {
         let first = of(&tls);
         let kept = tls.clone();
         let keeping = tokio::spawn(async move { kept.keep_current(&Notify::new()).await });
-        let minute = async || sleep(TLS_CHECK_EVERY + Duration::from_millis(1)).await;
+        let minute = async || tokio::time::sleep(FILES_CHECK_EVERY + Duration::from_millis(1)).await;
         minute().await;
         assert_eq!(of(&tls), first, "nothing has changed");
         // The certificate is there before its key.

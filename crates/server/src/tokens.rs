@@ -2,12 +2,16 @@
 //!
 //! # The file
 //! One token a line: its SHA-256 digest in hexadecimal digits, the id of the caller that it stands for, and the
-//! caller's roles, separated by commas; there may be none. What follows a `#` is a comment. Two tokens may stand for
-//! one id, so that one can be replaced while the other is in use.
+//! caller's roles, separated by commas; there may be none. A line may end with the time from which on its token stands for
+//! nobody. What follows a `#` is a comment. Two tokens may stand for one id, so that one can be replaced while the other is in use.
 //! ```text
 //! # digest                                                         id     roles
-//! 8d969eef6ecad3c29a3a629280e686cf0c3f5d5a86aff3ca12020c923adc6c92 alice  teller,auditor  # the new one
+//! 8d969eef6ecad3c29a3a629280e686cf0c3f5d5a86aff3ca12020c923adc6c92 alice  teller,auditor until=2027-01-01T00:00:00Z  # the new one
 //! ```
+//!
+//! # Changes
+//! The file is read again now and then ([`Tokens::keep_current`]), and what it says holds for every request that comes afterwards. A file
+//! that cannot be taken changes nothing: what was known stays so, and the log says why.
 //! A token has 256 random bits ([`Token`]), so a plain digest is as good as a slow one: there is nothing to guess.
 //!
 //! # What does not get out
@@ -21,13 +25,19 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use enact_rebel::{Caller, CallerError};
+use enact_rebel::{Caller, CallerError, Timestamp};
+use parking_lot::RwLock;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 use thiserror::Error;
+use tokio::sync::Notify;
+use tracing::{error, info};
+
+use crate::reloading::reloading;
 
 /// Greatest size of a file of tokens, in bytes: about ten thousand of them.
 pub const TOKENS_BYTES_MAX: usize = 1 << 20;
@@ -41,10 +51,36 @@ type Digest = [u8; 32];
 /// A digest as it is compared: by words, in a tenth of the time that bytes take.
 type Words = [u64; 4];
 
-/// The tokens that a server takes, with the caller that each stands for. Cheap to clone.
-#[derive(Clone, PartialEq, Eq)]
+/// How the last word of a line begins that says until when its token is valid.
+const UNTIL: &[u8] = b"until=";
+
+/// The tokens that a server takes, with the caller that each stands for. Cheap to clone; clones change together.
+#[derive(Clone)]
 pub struct Tokens {
-    known: Arc<[(Words, Caller)]>,
+    /// Where they were read from, if they were.
+    path: Option<Arc<Path>>,
+    known: Arc<RwLock<Arc<[Known]>>>,
+}
+
+/// One token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Known {
+    digest: Words,
+    caller: Caller,
+    /// From when on it is not valid any more.
+    until: Option<Timestamp>,
+}
+
+/// Why a token stands for nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TokenRefusal {
+    /// It is none of the server's.
+    #[error("the token is none of this server")]
+    Unknown,
+    /// It was one until its time was over.
+    #[error("the token is not valid any more")]
+    Expired,
 }
 
 /// A new token. It is told once, by its text form, and nothing keeps it.
@@ -125,8 +161,13 @@ pub enum TokenLineError {
     /// The id or a role is not for callers from outside.
     #[error(transparent)]
     Caller(#[from] CallerError),
-    /// The line goes on behind the roles.
-    #[error("there is more behind the roles: a line is a digest, an id and roles, which nothing but commas separate")]
+    /// The time until when the token is valid is none.
+    #[error("until= is followed by a time such as 2027-01-01T00:00:00Z")]
+    Until,
+    /// The line goes on where it must end.
+    #[error(
+        "there is more than belongs into a line: a digest, an id, roles, which nothing but commas separate, and until=TIME"
+    )]
     TooLong,
 }
 
@@ -158,7 +199,43 @@ impl Tokens {
         if text.len() > TOKENS_BYTES_MAX {
             return Err(TokensError::TooLarge { path: at() });
         }
-        Self::parse(&text).map_err(|(line, problem)| TokensError::Malformed { path: at(), line, problem })
+        let tokens = Self::parse(&text);
+        let tokens = tokens.map_err(|(line, problem)| TokensError::Malformed { path: at(), line, problem })?;
+        Ok(Self { path: Some(path.into()), ..tokens })
+    }
+
+    /// Reads the file again. Returns whether it says something else. Without a file, it never does.
+    ///
+    /// # Errors
+    /// [`TokensError`]; what was known stays so.
+    ///
+    /// # Blocking
+    /// Reads a small file.
+    pub fn reload(&self) -> Result<bool, TokensError> {
+        let Some(path) = &self.path else { return Ok(false) };
+        let read = Arc::clone(&Self::read(path)?.known.read());
+        let mut known = self.known.write();
+        let has_changed = *known != read;
+        *known = read;
+        Ok(has_changed)
+    }
+
+    /// Reads the file again every [`FILES_CHECK_EVERY`](crate::FILES_CHECK_EVERY), and whenever `asked` is notified, for as long as it is
+    /// polled. Logs what comes of it.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends it.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers.
+    pub async fn keep_current(&self, asked: &Notify) {
+        reloading(asked, |is_asked| match self.reload() {
+            Ok(true) => info!(count = self.known.read().len(), "callers are known by other tokens"),
+            Ok(false) if is_asked => info!("the tokens are the same"),
+            Ok(false) => {}
+            Err(error) => error!(error = &error as &dyn std::error::Error, "the tokens stay as they were"),
+        })
+        .await;
     }
 
     /// The tokens in the text of a file.
@@ -169,35 +246,55 @@ impl Tokens {
         let mut known = Vec::new();
         let mut lines = HashMap::new();
         for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
-            let Some((digest, caller)) = parse_line(line).map_err(|problem| (number, problem))? else { continue };
-            if let Some(first) = lines.insert(digest, number) {
+            let Some(token) = parse_line(line).map_err(|problem| (number, problem))? else { continue };
+            if let Some(first) = lines.insert(token.digest, number) {
                 return Err((number, TokenLineError::Repeated { first }));
             }
-            known.push((words(digest), caller));
+            known.push(token);
         }
-        Ok(Self { known: known.into() })
+        Ok(Self { path: None, known: Arc::new(RwLock::new(known.into())) })
     }
 
-    /// The caller that `token` stands for, if it stands for one.
+    /// The caller that `token` stands for at this time of the machine's clock.
+    ///
+    /// # Errors
+    /// [`TokenRefusal`].
     ///
     /// # Complexity
     /// O(n) in the number of tokens, whichever it is: about 5 ns for each.
-    #[must_use]
-    pub fn caller(&self, token: &[u8]) -> Option<&Caller> {
+    pub fn caller(&self, token: &[u8]) -> Result<Caller, TokenRefusal> {
         let digest = words(digest(token));
+        let all = Arc::clone(&self.known.read());
         let mut found = None;
-        for (known, caller) in &*self.known {
-            if bool::from(known.as_slice().ct_eq(&digest)) {
-                found = Some(caller);
+        for known in &*all {
+            if bool::from(known.digest.as_slice().ct_eq(&digest)) {
+                found = Some(known);
             }
         }
-        found
+        let Known { caller, until, .. } = found.ok_or(TokenRefusal::Unknown)?;
+        let is_over = until.is_some_and(|until| until <= now());
+        if is_over { Err(TokenRefusal::Expired) } else { Ok(caller.clone()) }
     }
+}
+
+impl PartialEq for Tokens {
+    fn eq(&self, other: &Self) -> bool {
+        // One at a time, as both may be the same.
+        let own = Arc::clone(&self.known.read());
+        own == *other.known.read()
+    }
+}
+
+impl Eq for Tokens {}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokens").field("count", &self.known.len()).finish_non_exhaustive()
+        f.debug_struct("Tokens").field("count", &self.known.read().len()).finish_non_exhaustive()
     }
 }
 
@@ -208,24 +305,21 @@ impl Token {
         Self(bytes)
     }
 
-    /// The line of a file of tokens that makes it stand for `caller`.
+    /// The line of a file of tokens that makes it stand for `caller`, for ever or until that time.
     ///
     /// ```
     /// use enact_server::{Token, Tokens, caller_from_outside};
     /// let (token, alice) = (Token::from_random([7; 32]), caller_from_outside("alice", ["teller"])?);
-    /// let tokens = Tokens::parse(token.line(&alice).as_bytes()).unwrap();
-    /// assert_eq!(tokens.caller(token.to_string().as_bytes()), Some(&alice));
+    /// let tokens = Tokens::parse(token.line(&alice, None).as_bytes()).unwrap();
+    /// assert_eq!(tokens.caller(token.to_string().as_bytes()), Ok(alice));
     /// # Ok::<(), enact_server::TokenLineError>(())
     /// ```
     #[must_use]
-    pub fn line(&self, caller: &Caller) -> String {
-        let line = format!(
-            "{} {} {}",
-            hexadecimal(digest(self.to_string().as_bytes())),
-            caller.id(),
-            caller.roles().join(",")
-        );
-        line.trim_end().to_owned()
+    pub fn line(&self, caller: &Caller, until: Option<Timestamp>) -> String {
+        let until = until.map(|until| format!("until={until}")).unwrap_or_default();
+        let digest = hexadecimal(digest(self.to_string().as_bytes()));
+        let words = [digest, caller.id().to_string(), caller.roles().join(","), until];
+        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -267,19 +361,25 @@ pub fn caller_from_outside<'a>(id: &str, roles: impl IntoIterator<Item = &'a str
 }
 
 /// Nothing if the line is blank or a comment.
-fn parse_line(line: &[u8]) -> Result<Option<(Digest, Caller)>, TokenLineError> {
+fn parse_line(line: &[u8]) -> Result<Option<Known>, TokenLineError> {
     let line = line.split(|&byte| byte == b'#').next().unwrap_or_default();
-    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let Some(first) = words.next() else { return Ok(None) };
-    let digest = digest_from(first).ok_or(TokenLineError::Digest)?;
-    let id = words.next().ok_or(TokenLineError::NoId)?;
+    let mut rest = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).peekable();
+    let Some(first) = rest.next() else { return Ok(None) };
+    let digest = words(digest_from(first).ok_or(TokenLineError::Digest)?);
+    let id = rest.next().ok_or(TokenLineError::NoId)?;
     let id = str::from_utf8(id).map_err(|_| TokenLineError::Id)?;
-    let roles = words.next().map(str::from_utf8).transpose().map_err(|_| TokenLineError::Role)?;
+    let roles = rest.next_if(|word| !word.starts_with(UNTIL));
+    let roles = roles.map(str::from_utf8).transpose().map_err(|_| TokenLineError::Role)?;
     let caller = caller_from_outside(id, roles.into_iter().flat_map(|roles| roles.split(',')))?;
-    if words.next().is_some() {
+    let until = rest.next_if(|word| word.starts_with(UNTIL)).map(|word| time(&word[UNTIL.len()..])).transpose()?;
+    if rest.next().is_some() {
         return Err(TokenLineError::TooLong);
     }
-    Ok(Some((digest, caller)))
+    Ok(Some(Known { digest, caller, until }))
+}
+
+fn time(text: &[u8]) -> Result<Timestamp, TokenLineError> {
+    str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(TokenLineError::Until)
 }
 
 fn digest(token: &[u8]) -> Digest {

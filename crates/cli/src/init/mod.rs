@@ -21,8 +21,10 @@ pub(crate) fn run(args: &args::Init) -> Result<(), Failure> {
     let folder = &args.folder;
     let caller = caller_from_outside(CALLER, [ROLE]).map_err(Failure::Caller)?;
     let token = token::random()?;
-    let tokens =
-        format!("# SHA-256 digest of a token, id, roles; `enact token` makes more lines\n{}\n", token.line(&caller));
+    let tokens = format!(
+        "# SHA-256 digest of a token, id, roles; `enact token` makes more lines\n{}\n",
+        token.line(&caller, None)
+    );
     // Settings may get the password of a journal.
     let files = [("bank.rebel", SPEC, 0o644), ("enact.toml", SETTINGS, 0o600), ("tokens", tokens.as_str(), 0o600)];
     if let Some(path) = files.iter().map(|(name, ..)| folder.join(name)).find(|path| path.exists()) {

@@ -113,11 +113,16 @@ async fn serve(
     }
     let listener = match &tls {
         Some(tls) => {
-            keep_current(tls.clone())?;
+            let kept = tls.clone();
+            keep_current(async move |asked| kept.keep_current(&asked).await)?;
             listener.with_tls(tls.clone())
         }
         None => listener,
     };
+
+    if let Some(kept) = tokens.clone() {
+        keep_current(async move |asked| kept.keep_current(&asked).await)?;
+    }
 
     let options = EngineOptions {
         strategies,
@@ -167,17 +172,21 @@ async fn listen(args: &args::Serve) -> Result<Listener, Failure> {
     })
 }
 
-/// Reads the certificate again when it changes, and on `SIGHUP`.
-fn keep_current(tls: Tls) -> Result<(), Failure> {
+/// Has files read again, and at once when there is a `SIGHUP`.
+fn keep_current<F>(keep: impl FnOnce(Arc<Notify>) -> F) -> Result<(), Failure>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     let mut hangup = signal(SignalKind::hangup()).map_err(Failure::Runtime)?;
+    let asked = Arc::new(Notify::new());
+    let kept = keep(Arc::clone(&asked));
     tokio::spawn(async move {
-        let asked = Notify::new();
         let told = async {
             while hangup.recv().await.is_some() {
                 asked.notify_one();
             }
         };
-        tokio::join!(told, tls.keep_current(&asked));
+        tokio::join!(told, kept);
     });
     Ok(())
 }
@@ -345,6 +354,8 @@ struct Signals {
     terminate: Signal,
     /// Caught so that a file at its greatest size fails a write and does not kill the process.
     _file_too_large: Signal,
+    /// Caught where there is no file to read again, too: it would kill the process.
+    _hangup: Signal,
 }
 
 impl Signals {
@@ -353,6 +364,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             _file_too_large: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
+            _hangup: signal(SignalKind::hangup())?,
         })
     }
 

@@ -499,6 +499,18 @@ async fn a_second_signal_stops_at_once() {
     place.serve();
 }
 
+#[tokio::test]
+async fn a_hangup_does_not_end_a_server_that_has_no_file_to_read_again() {
+    let place = Place::new();
+    let server = place.serve();
+    server.signal(Signal::HUP);
+    server.signal(Signal::HUP);
+    assert_eq!(server.get("/health").await.0, 200);
+    server.signal(Signal::TERM);
+    let (status, log) = server.ended();
+    assert!(status.success(), "{log}");
+}
+
 #[test]
 fn wrong_usage_is_refused_before_anything_is_touched() {
     let place = Place::new();

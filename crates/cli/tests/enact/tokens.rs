@@ -140,7 +140,7 @@ fn a_malformed_line_is_refused_with_file_and_line_and_without_its_content() {
         (
             format!("{line} {secret}\n"),
             1,
-            "there is more behind the roles: a line is a digest, an id and roles, which nothing but commas separate"
+            "there is more than belongs into a line: a digest, an id, roles, which nothing but commas separate, and until=TIME"
                 .to_owned(),
         ),
     ] {
@@ -192,6 +192,51 @@ async fn a_server_knows_its_tokens_and_tells_nobody() {
             assert!(!bytes.windows(secret.len()).any(|window| window == secret.as_bytes()), "in the journal");
         }
     }
+}
+
+/// Nobody starts the server anew: one token takes the place of another, and the other is refused from then on.
+#[tokio::test]
+async fn tokens_are_replaced_and_revoked_while_the_server_runs() {
+    let ((old, old_line), (new, new_line)) = (token("alice", &["teller"]), token("alice", &["teller"]));
+    let place = Place::new(&old_line);
+    let server = place.serve(&[]);
+    let write = |text: &str| fs::write(place.path("tokens"), text).expect("writable");
+    let mut accounts = (0..).map(|number| format!("a{number}"));
+    let mut status = async |token: &str| {
+        let account = accounts.next().expect("there is no end");
+        open(&server, &account, Some(&format!("Bearer {token}"))).await.0.as_u16()
+    };
+    assert_eq!((status(&old).await, status(&new).await), (200, 401));
+    write(&format!("{old_line}\n{new_line}\n"));
+    // The signal is taken up at some time.
+    while status(&new).await != 200 {
+        server.signal(Signal::HUP);
+    }
+    assert_eq!(status(&old).await, 200, "both are valid");
+    write(&new_line);
+    while status(&old).await != 401 {
+        server.signal(Signal::HUP);
+    }
+    assert_eq!(status(&new).await, 200);
+    write("not a line");
+    server.signal(Signal::HUP);
+    write(&format!("{new_line} until=2020-01-01T00:00:00Z"));
+    while status(&new).await != 401 {
+        server.signal(Signal::HUP);
+    }
+    server.signal(Signal::TERM);
+    let (ended, log) = server.ended();
+    assert!(ended.success() && log.contains("callers are known by other tokens"), "{log}");
+}
+
+#[test]
+fn a_token_ends_when_it_is_told() {
+    let made = enact(&["token", "--id", "alice", "--roles", "teller", "--until", "2027-01-01T00:00:00Z"]);
+    let text = String::from_utf8(made.stdout).expect("text");
+    let line = text.lines().nth(1).expect("the line");
+    assert!(line.ends_with(" alice teller until=2027-01-01T00:00:00.000Z"), "{line}");
+    let refused = enact(&["token", "--id", "alice", "--until", "tomorrow"]);
+    assert_eq!(refused.status.code(), Some(2));
 }
 
 #[tokio::test]

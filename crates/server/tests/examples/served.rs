@@ -122,7 +122,7 @@ impl Served {
             (*id, (caller, Token::from_random([number; 32])))
         };
         let callers: BTreeMap<_, _> = (1..).zip(callers).map(caller).collect();
-        let lines: Vec<_> = callers.values().map(|(caller, token)| token.line(caller)).collect();
+        let lines: Vec<_> = callers.values().map(|(caller, token)| token.line(caller, None)).collect();
         let tokens = Tokens::parse(lines.join("\n").as_bytes()).expect("well formed");
         let options = Options { tokens: Some(tokens), ..Options::loopback([127, 0, 0, 1].into()) };
         let clock = Arc::new(ManualClock::new(enact_entities::Timestamp(BEGIN)));

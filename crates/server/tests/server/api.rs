@@ -312,6 +312,21 @@ async fn bodies_that_are_no_json_object_are_422_too_large_413_undeclared_415() {
     assert_eq!(bank.get("/Account/A").await.body["fields"]["balance"], "EUR 100.00");
 }
 
+/// Browsers take no answer for a page or a script, and nobody on the way keeps one.
+#[tokio::test]
+async fn answers_are_for_the_one_who_asks_and_what_they_say_to_be() {
+    let bank = Bank::open().await;
+    bank.post("/Account/A/Open", r#"{"initialDeposit":"EUR 1.00"}"#).await;
+    for path in
+        ["/health", "/openapi.json", "/metrics", "/Account/A", "/Account?state=opened", "/-/changes", "/nothing", "/%"]
+    {
+        let answer = bank.get(path).await;
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{path}");
+        assert_eq!(answer.headers["cache-control"], "no-store", "{path}");
+        assert!(!answer.headers.contains_key("access-control-allow-origin"), "{path}");
+    }
+}
+
 #[tokio::test]
 async fn a_foreign_host_is_421() {
     let bank = Bank::open().await;

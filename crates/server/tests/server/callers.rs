@@ -42,7 +42,7 @@ impl Claims {
     fn open() -> Self {
         let [alice, bob] = [1, 2].map(|byte| Token::from_random([byte; 32]));
         let line = |token: &Token, id: &str, roles: &[&str]| {
-            token.line(&caller_from_outside(id, roles.iter().copied()).expect("a caller"))
+            token.line(&caller_from_outside(id, roles.iter().copied()).expect("a caller"), None)
         };
         let lines = [line(&alice, "alice", &["customer", "handler"]), line(&bob, "bob", &["handler"])].join("\n");
         let tokens = Tokens::parse(lines.as_bytes()).expect("well formed");

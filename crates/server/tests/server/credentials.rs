@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::Request;
 use enact_entities::{EngineOptions, Record};
 use enact_journal::{EntityKey, Journal, Memory, Seq};
-use enact_rebel::{Caller, EventCall};
+use enact_rebel::{Caller, EventCall, Timestamp};
 use enact_server::{Options, Token, Tokens, caller_from_outside};
 use serde_json::json;
 
@@ -12,6 +12,9 @@ use crate::bank::{Answer, Bank};
 
 const OPEN: &str = r#"{"initialDeposit":"EUR 1.00"}"#;
 const DEPOSIT: &str = r#"{"amount":"EUR 1.00"}"#;
+
+/// What a token of alice is made of that is not valid any more.
+const EXPIRED: [u8; 32] = [7; 32];
 
 /// Two tokens of alice and one of bob, and a bank that knows them.
 struct Known {
@@ -24,7 +27,9 @@ impl Known {
     fn bank() -> Self {
         let [new, old, bob] = [1, 2, 3].map(|byte| Token::from_random([byte; 32]));
         let teller = caller("alice", &["teller", "auditor"]);
-        let lines = [new.line(&teller), old.line(&teller), bob.line(&caller("bob", &[]))].join("\n");
+        let expired = Token::from_random(EXPIRED).line(&teller, Some(Timestamp::from_millis(1)));
+        let lines = [new.line(&teller, None), old.line(&teller, None), bob.line(&caller("bob", &[]), None), expired];
+        let lines = lines.join("\n");
         let tokens = Tokens::parse(lines.as_bytes()).expect("well formed");
         let bank = Bank::with(|options| Options { tokens: Some(tokens), ..options });
         Self { bank, alice: [new, old].map(|token| token.to_string()), bob: bob.to_string() }
@@ -68,6 +73,7 @@ async fn a_header_proves_a_caller_or_nobody_or_is_refused() {
         ("case of the scheme", header(&format!("bEARER {new}")), Ok(alice.clone())),
         ("several blanks", header(&format!("Bearer   {new}")), Ok(alice)),
         ("unknown", header(&bearer(&unknown)), Err(())),
+        ("not valid any more", header(&bearer(&Token::from_random(EXPIRED).to_string())), Err(())),
         ("a part of it", header(&bearer(unterminated)), Err(())),
         ("more than it", header(&bearer(&format!("{new}0"))), Err(())),
         ("case of the token", header(&bearer(&"AbCdEf".repeat(9))), Err(())),

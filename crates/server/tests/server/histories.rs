@@ -32,7 +32,7 @@ class Tank
 /// A tank to which 1, 2, .. litres were added at the times 1 s, 2 s, .. by the keeper `ann`, and which was named at last.
 async fn filled(times: i64) -> Bank {
     let token = Token::from_random([1; 32]);
-    let line = token.line(&caller_from_outside("ann", ["keeper"]).expect("a caller"));
+    let line = token.line(&caller_from_outside("ann", ["keeper"]).expect("a caller"), None);
     let tokens = Tokens::parse(line.as_bytes()).expect("well formed");
     let clock = Arc::new(ManualClock::new(Timestamp(0)));
     let options = |options| Options { tokens: Some(tokens), ..options };

@@ -111,7 +111,7 @@ async fn a_question_is_no_command_and_a_command_no_question() {
 #[tokio::test]
 async fn a_question_has_a_caller() {
     let token = Token::from_random([1; 32]);
-    let line = token.line(&caller_from_outside("bob", ["handler"]).expect("a caller"));
+    let line = token.line(&caller_from_outside("bob", ["handler"]).expect("a caller"), None);
     let tokens = Tokens::parse(line.as_bytes()).expect("well formed");
     let bank = served(Memory::new(), |options| Options { tokens: Some(tokens), ..options });
     assert_eq!(bank.post("/Clerk/a/Hire", r#"{"upTo":"EUR 1.00","by_":"b"}"#).await.status, 200);

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use enact_server::{
-    CALLER_NAME_BYTES_MAX, TOKEN_ROLES_MAX, TOKENS_BYTES_MAX, Token, TokenLineError, Tokens, TokensError,
+    CALLER_NAME_BYTES_MAX, TOKEN_ROLES_MAX, TOKENS_BYTES_MAX, Token, TokenLineError, TokenRefusal, Tokens, TokensError,
     caller_from_outside,
 };
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ const DIGEST: &str = "8d969eef6ecad3c29a3a629280e686cf0c3f5d5a86aff3ca12020c923a
 
 /// The callers of `tokens`, by the tokens that the test knows: `123456` is that of [`DIGEST`].
 fn caller(tokens: &Tokens) -> Option<String> {
-    tokens.caller(b"123456").map(|caller| format!("{} {}", caller.id(), caller.roles().join(",")))
+    tokens.caller(b"123456").ok().map(|caller| format!("{} {}", caller.id(), caller.roles().join(",")))
 }
 
 #[test]
@@ -35,8 +35,8 @@ fn a_line_is_a_digest_an_id_and_roles() {
     for (text, expected) in rows {
         let tokens = Tokens::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error:?}"));
         assert_eq!(caller(&tokens), expected, "{text}");
-        assert_eq!(tokens.caller(b"1234567"), None);
-        assert_eq!(tokens.caller(b""), None);
+        assert_eq!(tokens.caller(b"1234567"), Err(TokenRefusal::Unknown));
+        assert_eq!(tokens.caller(b""), Err(TokenRefusal::Unknown));
     }
 }
 
@@ -68,6 +68,11 @@ fn a_malformed_line_is_refused_with_its_number_and_without_its_content() {
         (format!("{DIGEST} alice {too_many}"), TokenLineError::TooManyRoles),
         (format!("{DIGEST} alice a, b"), TokenLineError::Role),
         (format!("{DIGEST} alice a b"), TokenLineError::TooLong),
+        (format!("{DIGEST} alice until=2027"), TokenLineError::Until),
+        (format!("{DIGEST} alice a until="), TokenLineError::Until),
+        (format!("{DIGEST} alice until=2027-01-01T00:00:00Z a"), TokenLineError::TooLong),
+        (format!("{DIGEST} alice a until=2027-01-01T00:00:00Z until=2028-01-01T00:00:00Z"), TokenLineError::TooLong),
+        (format!("{DIGEST} until=2027-01-01T00:00:00Z"), TokenLineError::Id),
         (format!("{DIGEST} system"), enact_rebel::CallerError::SystemId.into()),
         (format!("{DIGEST} alice a,system"), enact_rebel::CallerError::SystemRole.into()),
     ];
@@ -81,6 +86,63 @@ fn a_malformed_line_is_refused_with_its_number_and_without_its_content() {
     assert_eq!(Tokens::parse(twice.as_bytes()), Err((3, TokenLineError::Repeated { first: 1 })));
     let latin = [format!("{DIGEST} ").as_bytes(), b"caf\xe9"].concat();
     assert_eq!(Tokens::parse(&latin), Err((1, TokenLineError::Id)));
+}
+
+#[test]
+fn a_token_stands_for_its_caller_until_its_time_is_over() {
+    let alice = caller_from_outside("alice", ["teller"]).expect("a caller");
+    let time = |text: &str| text.parse().expect("a time");
+    for (until, known) in [
+        (None, Ok(alice.clone())),
+        (Some(time("9999-01-01T00:00:00Z")), Ok(alice.clone())),
+        (Some(time("2020-01-01T00:00:00Z")), Err(TokenRefusal::Expired)),
+        (Some(time("1970-01-01T00:00:00Z")), Err(TokenRefusal::Expired)),
+    ] {
+        let token = Token::from_random([9; 32]);
+        let line = token.line(&alice, until);
+        let tokens = Tokens::parse(format!("{line}  # a comment\n").as_bytes()).expect("well formed");
+        assert_eq!(tokens.caller(token.to_string().as_bytes()), known, "{line}");
+        let without_roles = token.line(&caller_from_outside("bob", []).expect("a caller"), until);
+        let tokens = Tokens::parse(without_roles.as_bytes()).expect("well formed");
+        assert_eq!(tokens.caller(token.to_string().as_bytes()).is_ok(), known.is_ok(), "{without_roles}");
+    }
+}
+
+/// What a running server does is the same: its tokens are a clone.
+#[test]
+fn a_file_that_is_read_again_holds_at_once_and_one_that_cannot_be_taken_changes_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("tokens");
+    let write = |text: &str| {
+        fs::write(&path, text).expect("writable");
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("ours");
+    };
+    let (first, second) = (Token::from_random([1; 32]), Token::from_random([2; 32]));
+    let alice = caller_from_outside("alice", ["teller"]).expect("a caller");
+    write(&first.line(&alice, None));
+    let tokens = Tokens::read(&path).expect("well formed");
+    let served = tokens.clone();
+    let known = |token: &Token| served.caller(token.to_string().as_bytes()).is_ok();
+    assert_eq!((known(&first), known(&second)), (true, false));
+    assert!(!tokens.reload().expect("the same"), "nothing has changed");
+    write(&format!("{}\n{}\n", first.line(&alice, None), second.line(&alice, None)));
+    assert!(tokens.reload().expect("well formed"));
+    assert_eq!((known(&first), known(&second)), (true, true), "both are valid while one replaces the other");
+    write(&second.line(&alice, None));
+    assert!(tokens.reload().expect("well formed"));
+    assert_eq!((known(&first), known(&second)), (false, true), "the first is revoked");
+    for text in ["alice", &format!("{}\nsecret", first.line(&alice, None))] {
+        write(text);
+        assert!(matches!(tokens.reload(), Err(TokensError::Malformed { .. })));
+    }
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("ours");
+    assert!(matches!(tokens.reload(), Err(TokensError::Exposed { .. })));
+    fs::remove_file(&path).expect("there");
+    assert!(matches!(tokens.reload(), Err(TokensError::Unreadable { .. })));
+    assert_eq!((known(&first), known(&second)), (false, true), "nothing has changed");
+    write("");
+    assert!(tokens.reload().expect("nobody is known"));
+    assert!(!known(&second));
 }
 
 #[test]
@@ -133,7 +195,7 @@ fn only_a_regular_file_of_its_owner_alone_is_taken() {
 #[test]
 fn secrets_are_not_in_the_debug_form() {
     let token = Token::from_random([0xab; 32]);
-    let line = token.line(&caller_from_outside("alice", []).expect("a caller"));
+    let line = token.line(&caller_from_outside("alice", []).expect("a caller"), None);
     let tokens = Tokens::parse(line.as_bytes()).expect("well formed");
     assert_eq!(format!("{token:?} {tokens:?}"), "Token Tokens { count: 1, .. }");
 }
@@ -148,7 +210,7 @@ fn the_example_of_the_manual_is_a_token_and_its_line() {
         .expect("a token");
     let line = manual.lines().find(|line| line.ends_with(" alice teller")).expect("a line of the file");
     let tokens = Tokens::parse(line.as_bytes()).expect("well formed");
-    assert_eq!(tokens.caller(token.as_bytes()), Some(&caller_from_outside("alice", ["teller"]).expect("a caller")));
+    assert_eq!(tokens.caller(token.as_bytes()), Ok(caller_from_outside("alice", ["teller"]).expect("a caller")));
 }
 
 proptest! {
@@ -175,9 +237,9 @@ proptest! {
     ) {
         let alice = caller_from_outside("alice", ["teller", "auditor"]).expect("a caller");
         let tokens: Vec<Token> = seeds.into_iter().map(Token::from_random).collect();
-        let mut text = tokens.iter().map(|token| token.line(&alice)).collect::<Vec<_>>().join("\n").into_bytes();
+        let mut text = tokens.iter().map(|token| token.line(&alice, None)).collect::<Vec<_>>().join("\n").into_bytes();
         if let Ok(read) = Tokens::parse(&text) {
-            prop_assert!(tokens.iter().all(|token| read.caller(token.to_string().as_bytes()) == Some(&alice)));
+            prop_assert!(tokens.iter().all(|token| read.caller(token.to_string().as_bytes()).as_ref() == Ok(&alice)));
         }
         let at = at.index(text.len());
         text[at] = byte;
@@ -197,8 +259,8 @@ proptest! {
     ) {
         if let Ok(caller) = caller_from_outside(&id, roles.iter().map(String::as_str)) {
             let token = Token::from_random([5; 32]);
-            let tokens = Tokens::parse(token.line(&caller).as_bytes()).expect("a line of ours");
-            prop_assert_eq!(tokens.caller(token.to_string().as_bytes()), Some(&caller));
+            let tokens = Tokens::parse(token.line(&caller, None).as_bytes()).expect("a line of ours");
+            prop_assert_eq!(tokens.caller(token.to_string().as_bytes()), Ok(caller));
         }
     }
 }
