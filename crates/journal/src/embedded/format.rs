@@ -436,6 +436,19 @@ pub(super) struct Mark {
     pub(super) offset: u32,
 }
 
+impl Mark {
+    /// Encodes it to the end of `out`.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(self.position.0.to_le_bytes());
+        out.extend(self.offset.to_le_bytes());
+    }
+
+    /// Decodes the mark that `bytes` are.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        Some(Self { position: Position(counted_at(bytes, 0).ok()?), offset: u32_at(bytes, 8) })
+    }
+}
+
 /// What a segment holds of one entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
@@ -524,18 +537,14 @@ impl Footer {
         for (entity, share) in &self.entities {
             share.encode(entity, &mut entities);
         }
-        for mark in &self.marks {
-            marks.extend(mark.position.0.to_le_bytes());
-            marks.extend(mark.offset.to_le_bytes());
-        }
-        let head = FooterHead {
-            first: self.first,
-            count: self.count,
-            hash: self.hash,
-            entity_count: self.entities.len() as u32,
-            mark_count: self.marks.len() as u32,
-        };
-        head.encode(log, address, &entities, &marks)
+        self.marks.iter().for_each(|mark| mark.encode(&mut marks));
+        self.head().encode(log, address, &entities, &marks)
+    }
+
+    /// What stands before its entities.
+    pub(super) fn head(&self) -> FooterHead {
+        let (entity_count, mark_count) = (self.entities.len() as u32, self.marks.len() as u32);
+        FooterHead { first: self.first, count: self.count, hash: self.hash, entity_count, mark_count }
     }
 
     /// The length of the footer that the trailer at the end of a segment announces.
@@ -566,8 +575,7 @@ impl Footer {
         }
         let mut marks = Vec::new();
         for _ in 0..mark_count {
-            let mark = take(MARK_LEN)?;
-            marks.push(Mark { position: Position(counted_at(mark, 0).ok()?), offset: u32_at(mark, 8) });
+            marks.push(Mark::decode(take(MARK_LEN)?)?);
         }
         let footer = Self { first, count, hash, entities, marks };
         rest.is_empty().then_some(footer)

@@ -32,15 +32,18 @@ use sha2::{Digest, Sha256};
 
 use super::catalog::{Catalog, Extent};
 use super::checkpoint::{CHECKPOINT, Checkpoint, Head};
-use super::format::{Address, Footer, HEADER_LEN, LogId, SegmentHeader, TRAILER_LEN, segment_name, segment_number};
+use super::format::{
+    Address, Footer, FooterHead, HEADER_LEN, LogId, Mark, SegmentHeader, Share, TRAILER_LEN, segment_name,
+    segment_number,
+};
 use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
 use super::scan::{Scan, Tip, Tips, scan, scan_file};
-use super::segment::{Segment, Whole, discarded_classes};
+use super::segment::{FooterReader, Segment, Whole, discarded_classes, is_damage};
 use super::tail::{Active, Tail, UNFINISHED, is_full};
 use super::{OpenError, snapshots};
 use crate::damage::{Damage, Flaw};
 use crate::disk::{Disk, DiskFile};
-use crate::record::{Position, Seq};
+use crate::record::{EntityKey, Position, Seq};
 
 /// A log that is ready.
 pub(super) struct Recovered<'a> {
@@ -174,17 +177,15 @@ pub(super) fn find_footer(bytes: &[u8], header: &SegmentHeader) -> Option<(Foote
     found.filter(|(_, start)| *start >= HEADER_LEN)
 }
 
-/// Moves `tips` on by what `footer` says of segment `number`; records must follow those before.
-pub(super) fn take_footer(footer: &Footer, number: u32, tips: &mut Tips<'_>) -> Result<(), Flaw> {
-    for (entity, share) in &footer.entities {
-        let Some((_, class)) = tips.class_of(entity) else { continue };
-        let tip = class.entry(entity.clone()).or_default();
-        let expected = Seq(tip.seq.0.wrapping_add(share.count));
-        if share.last != expected {
-            return Err(Flaw::Chain { entity: entity.clone(), expected, found: share.last });
-        }
-        *tip = Tip { seq: share.last, address: Address::new(number, share.offset) };
+/// Moves `tips` on by what segment `number` has of `entity`; its records must follow those before.
+fn take_share(entity: EntityKey, share: Share, number: u32, tips: &mut Tips<'_>) -> Result<(), Flaw> {
+    let Some((_, class)) = tips.class_of(&entity) else { return Ok(()) };
+    let before = class.get(&entity).map_or(Seq::NONE, |tip| tip.seq);
+    let expected = Seq(before.0.wrapping_add(share.count));
+    if share.last != expected {
+        return Err(Flaw::Chain { entity, expected, found: share.last });
     }
+    class.insert(entity, Tip { seq: share.last, address: Address::new(number, share.offset) });
     Ok(())
 }
 
@@ -234,15 +235,23 @@ impl Recovered<'_> {
             let Whole { bytes, .. } = Whole::read(&*self.tail.disk, number)?;
             return Err(self.find_damage(&bytes).into());
         }
-        let read = |offset, len| read_part(&**file, offset, len);
-        let header = self.check_header(&read(0, HEADER_LEN as usize).map_err(failed)?)?;
-        let found = read_footer(size, header.log, number, read).map_err(failed)?;
-        let (footer, start) = found.ok_or_else(|| damage(number, size, Flaw::Footer))?;
-        if footer.first != header.first {
+        let header = self.check_header(&read_part(&**file, 0, HEADER_LEN as usize).map_err(failed)?)?;
+        let not_a_footer = |error: io::Error| match is_damage(&error) {
+            true => damage(number, size, Flaw::Footer).into(),
+            false => failed(error),
+        };
+        let footer = FooterReader::open(&segment, header.log, number).map_err(not_a_footer)?;
+        let (head, start) = (footer.head, footer.start);
+        if head.first != header.first {
             return Err(damage(number, start.into(), Flaw::FooterMismatch).into());
         }
-        take_footer(&footer, number, &mut self.tips).map_err(|flaw| damage(number, start.into(), flaw))?;
-        self.take_sealed(&header, footer, start, seal);
+        for found in footer.entities() {
+            let (entity, share) = found.map_err(not_a_footer)?;
+            let taken = take_share(entity, share, number, &mut self.tips);
+            taken.map_err(|flaw| damage(number, start.into(), flaw))?;
+        }
+        let marks = footer.marks().map_err(not_a_footer)?;
+        self.take_sealed(&header, head, marks, start, seal);
         Ok(())
     }
 
@@ -307,7 +316,7 @@ impl Recovered<'_> {
             file.write_at(start.into(), &bytes[start as usize..]).map_err(failed)?;
         }
         file.sync().map_err(failed)?;
-        self.take_sealed(header, footer, start, seal);
+        self.take_sealed(header, footer.head(), footer.marks, start, seal);
         self.tail.unlisted = Some(seal);
         Ok(())
     }
@@ -360,7 +369,8 @@ impl Recovered<'_> {
         Ok(header)
     }
 
-    fn take_sealed(&mut self, header: &SegmentHeader, footer: Footer, start: u32, seal: Seal) {
+    /// The segment with `header` ends the log so far; its footer begins at `start`.
+    fn take_sealed(&mut self, header: &SegmentHeader, footer: FooterHead, marks: Vec<Mark>, start: u32, seal: Seal) {
         self.tail.seals.push(seal);
         self.last = Position(footer.first.0 + footer.count - 1);
         self.tail.next = SegmentHeader {
@@ -369,7 +379,7 @@ impl Recovered<'_> {
             first: self.last.next(),
             previous_hash: footer.hash,
         };
-        self.catalog.push(Extent { first: header.first, end: start, marks: footer.marks });
+        self.catalog.push(Extent { first: header.first, end: start, marks });
     }
 }
 
@@ -395,24 +405,17 @@ fn set_aside(disk: &dyn Disk, name: &str, cut: &[u8]) -> Result<String, OpenErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::format::Share;
-    use crate::record::EntityKey;
 
     /// Footers chain as records do: an entity's records go on where the segments before ended.
     #[test]
     fn footer_that_leaves_records_of_an_entity_out_is_refused() {
         let entity = EntityKey::new("Account", "A").unwrap();
-        let footer = |count, last| Footer {
-            first: Position(1),
-            count,
-            hash: [0; 32],
-            entities: vec![(entity.clone(), Share { count, last: Seq(last), offset: 72 })],
-            marks: vec![],
-        };
+        let share = |count, last| Share { count, last: Seq(last), offset: 72 };
         for (count, last, is_taken) in [(3, 8, true), (3, 9, false), (3, 7, false), (2, 8, false)] {
             let mut tips = Tips::default();
-            take_footer(&footer(5, 5), 1, &mut tips).expect("the first five");
-            assert_eq!(take_footer(&footer(count, last), 2, &mut tips).is_ok(), is_taken, "{count} to {last}");
+            take_share(entity.clone(), share(5, 5), 1, &mut tips).expect("the first five");
+            let taken = take_share(entity.clone(), share(count, last), 2, &mut tips);
+            assert_eq!(taken.is_ok(), is_taken, "{count} to {last}");
         }
     }
 }

@@ -226,16 +226,23 @@ fn a_compacted_segment_is_compacted_again_when_more_of_it_is_over() {
 fn little_that_could_go_is_left_where_it_is() {
     let disk = SimDisk::new(11);
     let journal = Embedded::open_on(disk.mount(), options()).expect("a new journal");
-    // One record of nine is an answer.
+    // One record of seventeen is an answer, so two of a segment are at most.
     let record = |class: &str, n: u64, expected: u64| NewRecord {
         entity: EntityKey::new(class, &n.to_string()).expect("a name"),
         expected: Seq(expected),
         kind: Kind(0),
         payload: vec![1; 100],
     };
+    let mut last = [0; 9];
     for n in 0..400 {
-        let (class, id, expected) = if n % 9 == 0 { (".answer-000", n, 0) } else { ("Account", n % 9, n / 9) };
-        block_on(journal.append(vec![record(class, id, expected)])).expect("durable");
+        let next = if n % 17 == 0 {
+            record(".answer-000", n, 0)
+        } else {
+            let last = &mut last[n as usize % 9];
+            *last += 1;
+            record("Account", n % 9, *last - 1)
+        };
+        block_on(journal.append(vec![next])).expect("durable");
     }
     let before: Vec<_> = segments(&disk).into_iter().map(|name| disk.bytes(&name)).collect();
     journal.forget(among(1));

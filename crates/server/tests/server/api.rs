@@ -316,10 +316,7 @@ async fn bodies_that_are_no_json_object_are_422_too_large_413_undeclared_415() {
 #[tokio::test]
 async fn answers_are_for_the_one_who_asks_and_what_they_say_to_be() {
     let bank = Bank::open().await;
-    bank.post("/Account/A/Open", r#"{"initialDeposit":"EUR 1.00"}"#).await;
-    for path in
-        ["/health", "/openapi.json", "/metrics", "/Account/A", "/Account?state=opened", "/-/changes", "/nothing", "/%"]
-    {
+    for path in ["/health", "/openapi.json", "/Account/A", "/Account?state=opened", "/-/changes", "/nothing", "/%"] {
         let answer = bank.get(path).await;
         assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{path}");
         assert_eq!(answer.headers["cache-control"], "no-store", "{path}");

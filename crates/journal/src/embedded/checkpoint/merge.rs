@@ -83,7 +83,9 @@ fn write(
         out.put(&footer.head.first.0.to_le_bytes())?;
         out.put(&footer.start.to_le_bytes())?;
         out.put(&footer.head.mark_count.to_le_bytes())?;
-        out.put(&footer.marks()?)?;
+        let mut marks = Vec::new();
+        footer.marks()?.iter().for_each(|mark| mark.encode(&mut marks));
+        out.put(&marks)?;
     }
     for (merged, entity) in Merged::of(base, &newer)?.enumerate() {
         let (key, count, tip) = entity?;

@@ -92,7 +92,7 @@ impl Source<'_> {
 
         let mut out = Output::create(disk, name)?;
         out.put(&head.encode(&kept(&gaps, len)))?;
-        let mut reader = Reader::new(Arc::clone(&self.segment.file), 0, BYTES_AT_ONCE);
+        let mut reader = Reader::new(Arc::clone(&self.segment.file), 0, BYTES_AT_ONCE.min(len as usize));
         let mut at = 0;
         for &(place, gap) in &gaps {
             if !copy(&mut reader, &mut out, place - at, goes_on)? {
@@ -123,7 +123,7 @@ impl Source<'_> {
         goes_on: &mut impl FnMut() -> bool,
     ) -> io::Result<Option<Vec<Placed>>> {
         let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-        let mut reader = Reader::new(Arc::clone(file), HEADER_LEN.into(), BYTES_AT_ONCE);
+        let mut reader = Reader::new(Arc::clone(file), HEADER_LEN.into(), BYTES_AT_ONCE.min(end as usize));
         let (mut gaps, mut at, mut looked_at) = (Vec::new(), HEADER_LEN, 0);
         while at < end {
             if (at - looked_at) as usize > BYTES_AT_ONCE {
@@ -171,8 +171,10 @@ impl Source<'_> {
                 entity_count += 1;
             }
         }
+        let mut marks = Vec::new();
+        footer.marks()?.iter().for_each(|mark| mark.encode(&mut marks));
         let head = FooterHead { entity_count, ..footer.head };
-        Ok(head.encode(self.log, Address::new(self.number, footer.start), &entities, &footer.marks()?))
+        Ok(head.encode(self.log, Address::new(self.number, footer.start), &entities, &marks))
     }
 
     /// Reads what was written: it has the gaps that it was to get, and groups that are whole.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{READ_BYTES, Segment};
 use crate::disk::DiskFile;
 use crate::embedded::format::{
-    Address, FOOTER_HEADER_LEN, Footer, FooterHead, LogId, MARK_LEN, SHARE_LEN, Share, TRAILER_LEN, segment_name,
+    Address, FOOTER_HEADER_LEN, Footer, FooterHead, LogId, MARK_LEN, Mark, SHARE_LEN, Share, TRAILER_LEN, segment_name,
 };
 use crate::embedded::reader::{self, Reader};
 use crate::numbers::{u16_at, u32_at};
@@ -41,7 +41,7 @@ impl FooterReader {
         file.read_at(trailer_at, &mut trailer)?;
         let len = Footer::announced_len(&trailer).ok_or_else(wrong)?;
         let start = trailer_at.checked_sub(len as u64).and_then(|start| u32::try_from(start).ok()).ok_or_else(wrong)?;
-        let mut reader = Reader::new(Arc::clone(&file), start.into(), READ_BYTES);
+        let mut reader = Reader::new(Arc::clone(&file), start.into(), READ_BYTES.min(len));
         let bytes = reader.take(FOOTER_HEADER_LEN)?;
         let (stored, mut checksum) = (u32_at(bytes, 0), crc32c::crc32c(&bytes[4..]));
         let head = FooterHead::decode(bytes, log, Address::new(number, start)).ok_or_else(wrong)?;
@@ -58,17 +58,20 @@ impl FooterReader {
         }
     }
 
-    /// The bytes of its marks.
-    pub(in crate::embedded) fn marks(&self) -> io::Result<Vec<u8>> {
+    /// Its marks.
+    pub(in crate::embedded) fn marks(&self) -> io::Result<Vec<Mark>> {
         let mut bytes = vec![0; MARK_LEN * self.head.mark_count as usize];
         let read = self.file.read_at(self.marks_at, &mut bytes)?;
-        if read == bytes.len() { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+        let marks = bytes[..read].chunks_exact(MARK_LEN).map(Mark::decode).collect::<Option<Vec<_>>>();
+        let is_all = |marks: &Vec<Mark>| marks.len() == self.head.mark_count as usize;
+        marks.filter(is_all).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
     /// What it says of each entity, in order of the keys.
     pub(in crate::embedded) fn entities(&self) -> impl Iterator<Item = io::Result<(EntityKey, Share)>> + use<> {
         let at = u64::from(self.start) + FOOTER_HEADER_LEN as u64;
-        let mut reader = Reader::new(Arc::clone(&self.file), at, BYTES_AT_ONCE);
+        let len = usize::try_from(self.marks_at.saturating_sub(at)).unwrap_or(BYTES_AT_ONCE);
+        let mut reader = Reader::new(Arc::clone(&self.file), at, BYTES_AT_ONCE.min(len));
         (0..self.head.entity_count).map(move |_| {
             let len = usize::from(u16_at(reader.take(2)?, 0));
             let entity = reader::key(reader.take(len)?)?;
