@@ -254,8 +254,8 @@ pub trait Journal: Send + Sync + 'static {
 
     /// Lets the journal forget the entities of all classes of which `is_over` holds, so that they need no memory any more.
     ///
-    /// A forgotten entity has no records to [`read`](Self::read), and no further ones are taken. Its records may be discarded from
-    /// then on, so that they take no space. As long as none of the class was, they stay in the [`feed`](Self::feed) and come back when
+    /// A forgotten entity has no records to [`read`](Self::read), and no further ones are taken. Its records may be discarded
+    /// later, as long as it is said again that the class is over, so that they take no space. As long as none of the class was, they stay in the [`feed`](Self::feed) and come back when
     /// the journal is opened again. A class with appends under way is not forgotten yet. A journal need not forget anything, which is
     /// the default.
     fn forget(&self, is_over: impl Fn(&str) -> bool) {

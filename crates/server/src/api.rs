@@ -310,8 +310,8 @@ pub(crate) fn method_not_allowed(method: &Method, uri: &Uri) -> Problem {
     only_allowed(allowed, method, uri)
 }
 
-/// Tells browsers to take an answer for what it says to be, and everybody on its way to keep no copy: it may be out of date at once, and
-/// not for the next one who asks.
+/// Tells browsers to take an answer for what it says to be, and proxies to keep no copy: it may be out of date at once, and nothing that the
+/// next client may see.
 fn protect(headers: &mut HeaderMap) {
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));

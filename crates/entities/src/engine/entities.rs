@@ -86,7 +86,7 @@ pub trait Entities: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<ChangesOf<Self::Model>, ReadError>> + Send;
 
     /// Tells when to look for changes again; see [`Engine::news`]. Nothing if entities are elsewhere, too, whose changes are not announced
-    /// here: who follows them looks time and again.
+    /// here: a follower looks time and again.
     fn news(&self) -> Option<News> {
         None
     }

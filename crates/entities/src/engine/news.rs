@@ -41,7 +41,7 @@ impl Announcer {
     }
 }
 
-/// Tells who follows the [changes](super::Engine::changes) of an engine when to look for them.
+/// Tells a follower of the [changes](super::Engine::changes) of an engine when to look for them.
 #[derive(Clone, Debug)]
 pub struct News(watch::Receiver<()>);
 

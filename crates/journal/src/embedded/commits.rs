@@ -297,11 +297,11 @@ impl Commits {
         self.state.lock().durable
     }
 
-    /// Forgets the classes of which `is_over` holds, but for those that have records under way. Returns whether there are some.
-    pub(super) fn forget(&self, is_over: impl Fn(&str) -> bool) -> bool {
+    /// Forgets the classes of which `is_over` holds, but for those that have records under way.
+    pub(super) fn forget(&self, is_over: impl Fn(&str) -> bool) {
         let forgotten = self.state.lock().heads.forget(is_over);
         // Long lists take their time to be freed, which is not spent under the lock.
-        !forgotten.is_empty()
+        drop(forgotten);
     }
 
     /// The classes that are forgotten, in order.

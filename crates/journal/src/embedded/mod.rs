@@ -69,7 +69,7 @@ pub use salvage::{Diagnosis, Finding, Harmless, Salvage};
 use scan::Tips;
 use snapshots::Snapshots;
 use store::Store;
-use upkeep::{Forgotten, Upkeep};
+use upkeep::{Discards, Upkeep};
 pub use verify::{Verification, adopt, adopt_on, verify, verify_on};
 use watch::{Sizes, Watch};
 use workers::Workers;
@@ -98,6 +98,9 @@ pub struct Options {
     /// How many bytes of sealed segments have no [checkpoint](Embedded::open) at most, unless it would be longer than a quarter
     /// of them: so much of the log is read at a start, besides the last segment. 256 MiB by default.
     pub checkpoint_bytes: u64,
+    /// For how long a journal is open before records of [forgotten](Journal::forget) classes are discarded, and only if the classes are to be
+    /// forgotten then, too: a clock that was wrong at the start has been put right by then. An hour by default.
+    pub discard_after: Duration,
 }
 
 impl Default for Options {
@@ -107,6 +110,7 @@ impl Default for Options {
             queue_bytes: 64 << 20,
             mark_lag: Duration::from_millis(100),
             checkpoint_bytes: 256 << 20,
+            discard_after: Duration::from_secs(60 * 60),
         }
     }
 }
@@ -146,7 +150,7 @@ pub struct Embedded {
     snapshots: Arc<Snapshots>,
     readers: Workers,
     saver: Workers,
-    forgotten: Forgotten,
+    discards: Discards,
     watch: Arc<Watch>,
     writer: Option<JoinHandle<()>>,
 }
@@ -263,7 +267,7 @@ impl Embedded {
     }
 
     fn start(disk: Arc<dyn Disk>, options: Options, tips: Tips<'_>) -> Result<Self, OpenError> {
-        let Options { segment_bytes, queue_bytes, mark_lag, checkpoint_bytes } = options;
+        let Options { segment_bytes, queue_bytes, mark_lag, checkpoint_bytes, discard_after } = options;
         if !(MIN_SEGMENT_BYTES..=MAX_SEGMENT_BYTES).contains(&segment_bytes) {
             return Err(OpenError::SegmentBytes { segment_bytes });
         }
@@ -282,7 +286,7 @@ impl Embedded {
         let upkeep =
             Upkeep::start(Arc::clone(&store), Arc::clone(&watch), seals, recovered.checkpoint, checkpoint_bytes);
         let upkeep = upkeep.map_err(failed)?;
-        let forgotten = upkeep.forgotten();
+        let discards = upkeep.discards(discard_after);
         let tail = recovered.tail;
         let writer = Writer::new(
             Arc::clone(&store),
@@ -297,7 +301,7 @@ impl Embedded {
         .map_err(|error| OpenError::io(".", &error))?;
         let name = "enact-journal-write".to_owned();
         let writer = thread::Builder::new().name(name).spawn(move || writer.run()).map_err(failed)?;
-        Ok(Self { store, snapshots, readers, saver, forgotten, watch, writer: Some(writer) })
+        Ok(Self { store, snapshots, readers, saver, discards, watch, writer: Some(writer) })
     }
 
     /// The position of the last durable record: so many records there have been.
@@ -428,9 +432,9 @@ impl Journal for Embedded {
     }
 
     fn forget(&self, is_over: impl Fn(&str) -> bool) {
-        if self.store.commits.forget(is_over) {
-            self.forgotten.tell();
-        }
+        let commits = &self.store.commits;
+        commits.forget(&is_over);
+        self.discards.allow(|| commits.forgotten(), is_over);
     }
 
     fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {

@@ -17,6 +17,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use enact_sync::Mutex;
+
 use super::PANICKED;
 use super::checkpoint::{CHECKPOINT, Checkpoint, merge};
 use super::compaction::{Holdings, Rewrite, rewrite};
@@ -34,22 +36,39 @@ const SEGMENTS_AT_ONCE: usize = 64;
 const REST_MAX: Duration = Duration::from_secs(1);
 
 /// What the thread is told.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum Event {
     /// The next segment has been sealed.
     Sealed(Seal),
-    /// A class was forgotten.
-    Forgotten,
+    /// These forgotten classes, in order, may be discarded.
+    Discardable(Vec<String>),
     End,
 }
 
-/// Tells the thread that a class was forgotten.
-pub(super) struct Forgotten(mpsc::Sender<Event>);
+/// Tells the thread which classes may be discarded.
+pub(super) struct Discards {
+    events: mpsc::Sender<Event>,
+    /// The classes that it was told of last.
+    told: Mutex<Vec<String>>,
+    opened: Instant,
+    /// Nothing may be discarded before the log has been open for so long.
+    after: Duration,
+}
 
-impl Forgotten {
-    pub(super) fn tell(&self) {
-        // After the end, the next start finds it.
-        self.0.send(Event::Forgotten).unwrap_or_default();
+impl Discards {
+    /// Of `forgotten` classes, which are in order, those of which `is_over` holds now.
+    pub(super) fn allow(&self, forgotten: impl FnOnce() -> Vec<String>, is_over: impl Fn(&str) -> bool) {
+        if self.opened.elapsed() < self.after {
+            return;
+        }
+        let mut classes = forgotten();
+        classes.retain(|class| is_over(class));
+        let mut told = self.told.lock();
+        if *told != classes {
+            told.clone_from(&classes);
+            // After the end, the next start is told again.
+            self.events.send(Event::Discardable(classes)).unwrap_or_default();
+        }
     }
 }
 
@@ -76,8 +95,17 @@ impl Upkeep {
         let (events, receiver) = mpsc::channel();
         let holdings = Holdings::default();
         let (has_news, is_ending_there) = (false, Arc::clone(&is_ending));
-        let work =
-            Work { store, watch, seals, checkpoint, checkpoint_bytes, holdings, has_news, is_ending: is_ending_there };
+        let work = Work {
+            store,
+            watch,
+            seals,
+            checkpoint,
+            checkpoint_bytes,
+            holdings,
+            discardable: Vec::new(),
+            has_news,
+            is_ending: is_ending_there,
+        };
         let run = move || work.run(&receiver);
         let thread = thread::Builder::new().name("enact-journal-upkeep".to_owned()).spawn(run)?;
         Ok(Self { events, is_ending, thread: Some(thread) })
@@ -89,9 +117,9 @@ impl Upkeep {
         self.events.send(Event::Sealed(seal)).unwrap_or_default();
     }
 
-    /// What tells it that a class was forgotten.
-    pub(super) fn forgotten(&self) -> Forgotten {
-        Forgotten(self.events.clone())
+    /// What tells it which classes may be discarded, when it has run for so long.
+    pub(super) fn discards(&self, after: Duration) -> Discards {
+        Discards { events: self.events.clone(), told: Mutex::default(), opened: Instant::now(), after }
     }
 
     /// Ends the thread, whatever it does, and waits for it.
@@ -120,6 +148,8 @@ struct Work {
     checkpoint: Option<Checkpoint>,
     checkpoint_bytes: u64,
     holdings: Holdings,
+    /// The classes that may be discarded, in order.
+    discardable: Vec<String>,
     /// Something has happened since it was last looked at what can be compacted.
     has_news: bool,
     is_ending: Arc<AtomicBool>,
@@ -154,9 +184,13 @@ impl Work {
 
     fn take(&mut self, event: Event) {
         self.has_news = true;
-        if let Event::Sealed(seal) = event {
-            self.seals.push(seal);
-            self.make_checkpoint();
+        match event {
+            Event::Sealed(seal) => {
+                self.seals.push(seal);
+                self.make_checkpoint();
+            }
+            Event::Discardable(classes) => self.discardable = classes,
+            Event::End => {}
         }
     }
 
@@ -183,12 +217,12 @@ impl Work {
 
     /// Compacts the segments of which that is worthwhile; `false` if one is not what was written.
     fn compact(&mut self, events: &Receiver<Event>) -> bool {
-        let forgotten = self.store.commits.forgotten();
-        if forgotten.is_empty() {
+        if self.discardable.is_empty() {
             return true;
         }
+        let classes = self.discardable.clone();
         for number in 1..=self.seals.len() as u32 {
-            match self.compact_segment(number, &forgotten, events) {
+            match self.compact_segment(number, &classes, events) {
                 Ok(true) if self.is_ending() => return true,
                 Ok(true) => {}
                 Ok(false) => {
@@ -201,16 +235,16 @@ impl Work {
         true
     }
 
-    fn compact_segment(&mut self, number: u32, forgotten: &[String], events: &Receiver<Event>) -> io::Result<bool> {
+    fn compact_segment(&mut self, number: u32, classes: &[String], events: &Receiver<Event>) -> io::Result<bool> {
         let Store { disk, log, .. } = &*self.store;
         let (disk, log) = (Arc::clone(disk), *log);
-        if !self.holdings.are_worthwhile(&*disk, log, number, forgotten)? {
+        if !self.holdings.are_worthwhile(&*disk, log, number, classes)? {
             return Ok(true);
         }
         let (name, seal) = (segment_name(number), self.seals[number as usize - 1]);
         let before = disk.look_up(&name)?.size;
         let mut begun = Instant::now();
-        let written = match rewrite(&*disk, log, number, seal, forgotten, || self.rest(&mut begun, events))? {
+        let written = match rewrite(&*disk, log, number, seal, classes, || self.rest(&mut begun, events))? {
             Rewrite::Done(written) => written,
             Rewrite::Stopped => return Ok(true),
             Rewrite::Damaged => return Ok(false),

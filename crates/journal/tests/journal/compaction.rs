@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use std::{fs, thread};
 
 use enact_journal::disk::{Disk, OsDisk};
@@ -17,6 +18,7 @@ use crate::workload::{SEGMENT_BYTES, block_on, flat, options, read_all};
 
 const FIRST: &str = "segment-0000000001.log";
 const COMPACTED: &[u8] = b"ENACTCMP";
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// Batch `n`: a change of one of five accounts, and an answer of the class `n / 40`, every other one with one before it.
 fn batch(n: usize) -> Vec<NewRecord> {
@@ -100,6 +102,7 @@ fn compact(disk: &SimDisk, over: usize) {
             .count()
     };
     let journal = Embedded::open_without(disk.mount(), options(), among(over)).expect("opens");
+    journal.forget(among(over));
     until("segments without the classes", || left() == 0);
     drop(journal);
 }
@@ -249,6 +252,7 @@ fn little_that_could_go_is_left_where_it_is() {
     // What is done beside the writer is done when it is closed, or it is given up.
     drop(journal);
     let journal = Embedded::open_without(disk.mount(), eager(), among(1)).expect("opens");
+    journal.forget(among(1));
     until("a checkpoint", || disk.bytes("checkpoint").is_some());
     drop(journal);
     let after: Vec<_> = segments(&disk).into_iter().map(|name| disk.bytes(&name)).collect();
@@ -276,6 +280,7 @@ fn a_class_that_is_discarded_from_one_segment_is_forgotten_in_all() {
     drop(journal);
     make_checkpoint(&disk);
     let journal = Embedded::open_without(disk.mount(), options(), among(1)).expect("opens");
+    journal.forget(among(1));
     until("compacted segments", || compacted(&disk) > 2);
     drop(journal);
     let first = disk.bytes(FIRST).expect("there");
@@ -318,6 +323,44 @@ fn a_segment_is_compacted_once() {
     until("segments without the class", || left() == 0);
     drop(journal);
     assert_eq!((id(), disk.bytes(FIRST)), (before, first));
+}
+
+/// A clock that was ahead when the journal was opened, and was put right afterwards, costs nothing.
+#[test]
+fn what_a_start_has_forgotten_is_discarded_only_if_it_is_to_be_forgotten_later_too() {
+    let disk = SimDisk::new(11);
+    let journal = Embedded::open_on(disk.mount(), options()).expect("a new journal");
+    append(&journal, 0..200);
+    drop(journal);
+    let (all, first) = (written(200), &batch(0)[0].entity);
+    let is_back = |disk: &SimDisk| {
+        let journal = Embedded::open_on(disk.mount(), options()).expect("opens");
+        block_on(journal.last(first)) == Ok(Seq(1))
+    };
+
+    // It has not been open for an hour.
+    let journal = Embedded::open_without(disk.mount(), Options { discard_after: HOUR, ..options() }, among(4));
+    let journal = journal.expect("opens");
+    for _ in 0..20_000 {
+        journal.forget(among(4));
+    }
+    assert_eq!(block_on(journal.last(first)), Ok(Seq::NONE), "it is forgotten");
+    drop(journal);
+    assert_eq!((compacted(&disk), shown(&disk)), (0, all.clone()));
+    assert!(is_back(&disk));
+
+    // Of four classes that were forgotten, the last one is over.
+    let is_over = |class: &str| class == ".answer-003";
+    let journal = Embedded::open_without(disk.mount(), options(), among(4)).expect("opens");
+    journal.forget(is_over);
+    until("segments without the class", || {
+        let left =
+            |name: &String| String::from_utf8_lossy(&disk.bytes(name).unwrap_or_default()).contains(".answer-003/");
+        !segments(&disk).iter().rev().skip(1).any(left)
+    });
+    drop(journal);
+    assert_eq!(shown(&disk), without(&all, is_over));
+    assert!(is_back(&disk));
 }
 
 #[test]
@@ -405,6 +448,7 @@ fn a_full_disk_costs_the_compaction_and_nothing_else() {
     drop(journal);
     disk.set_capacity(disk.size() + 200);
     let journal = Embedded::open_without(disk.mount(), options(), among(4)).expect("opens");
+    journal.forget(among(4));
     let full = block_on(journal.append(batch(200)));
     drop(journal);
     assert_eq!(compacted(&disk), 0);
@@ -456,6 +500,7 @@ fn a_backup_of_a_compacted_log_is_restored_at_the_same_positions() {
     // It goes on, is forgotten more of, and is compacted again, gaps and all.
     let disk: Arc<dyn Disk> = Arc::new(OsDisk::at(&path).expect("a directory"));
     let journal = Embedded::open_without(Arc::clone(&disk), options(), among(6)).expect("opens");
+    journal.forget(among(6));
     append(&journal, COUNT..COUNT + 60);
     let sealed: Vec<_> = segments_in(&path).into_iter().rev().skip(1).collect();
     let is_gone =
@@ -478,8 +523,7 @@ fn segments_in(path: &Path) -> Vec<PathBuf> {
 fn looks_beside_a_compaction_are_sound() {
     let place = tempfile::tempdir().expect("a directory");
     let path = place.path().join("data");
-    let journal =
-        Embedded::open(&path, Options { mark_lag: std::time::Duration::ZERO, ..options() }).expect("a journal");
+    let journal = Embedded::open(&path, Options { mark_lag: Duration::ZERO, ..options() }).expect("a journal");
     append(&journal, 0..400);
     let is_over = AtomicBool::new(false);
     let expected = without(&written(400), among(9));

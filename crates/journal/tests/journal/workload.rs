@@ -11,7 +11,8 @@ pub(crate) const SEGMENT_BYTES: u32 = 4096;
 
 /// The high-water mark moves on with sealed segments and a close only: what the disk does depends on no clock.
 pub(crate) fn options() -> Options {
-    Options { segment_bytes: SEGMENT_BYTES, mark_lag: Duration::MAX, ..Options::default() }
+    let (mark_lag, discard_after) = (Duration::MAX, Duration::ZERO);
+    Options { segment_bytes: SEGMENT_BYTES, mark_lag, discard_after, ..Options::default() }
 }
 
 pub(crate) fn open(disk: Arc<dyn Disk>) -> Result<Embedded, OpenError> {

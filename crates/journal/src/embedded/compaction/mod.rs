@@ -7,7 +7,9 @@
 //! ([`segment`](super::segment)), so that the index, checkpoints and back-pointers hold, before a crash and after it.
 //!
 //! # What is never discarded
-//! Records of a segment that is not, byte by byte, the one that the manifest lists; and those of a class that was not forgotten.
+//! Records of a segment that is not, byte by byte, the one that the manifest lists; and those of a class that was not forgotten. What a start
+//! has forgotten is only discarded if it is to be forgotten an hour later, too ([`Options::discard_after`](super::Options::discard_after)): a
+//! clock that was ahead then must not cost what nobody can bring back.
 //! A segment names the classes that were discarded from it. They are forgotten in every later run, whatever it wants:
 //! what is left of them in other segments could not be told from damage.
 
