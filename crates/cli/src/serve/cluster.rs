@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::{Found, Life, Start, without_passwords};
+use super::{Life, Start, without_passwords};
 use crate::contract::{self, Change, ContractError, Examined, Undecided};
 use crate::failure::Failure;
 use crate::spec;
@@ -43,7 +43,7 @@ impl Start<'_> {
         let place = without_passwords(addresses);
         let node = joined.map_err(|source| Failure::Join { place: place.clone(), source })?;
         info!(node = args.node, "joined");
-        self.say_started(&place, &Found::default());
+        self.say_started(&place, None, None);
         if timeout(SETTLED_MAX, node.settled()).await.is_err() {
             warn!(
                 "not all shards are where they should be yet; commands for those that nobody serves are answered with 503"

@@ -149,19 +149,18 @@ async fn serve(
         let place = in_tables(&options);
         let opened = Postgres::open(options).await;
         let journal = opened.map_err(|source| Failure::Postgres { place: place.clone(), source })?;
-        return start.serve(journal, &place, Found::default()).await;
+        return start.serve(journal, &place, None).await;
     }
     #[cfg(feature = "nats")]
     if let Some(addresses) = &args.journal {
         let place = format!("{} (shard {})", without_passwords(addresses), args.shard);
         let opened = Nats::open(over_nats(args, addresses)).await;
         let journal = opened.map_err(|source| Failure::Nats { place: place.clone(), source })?;
-        return start.serve(journal, &place, Found::default()).await;
+        return start.serve(journal, &place, None).await;
     }
     let journal = open(args, &start.options).map_err(|source| Failure::Data { path: args.data.clone(), source })?;
     let objects = start.spec.classes().map(|class| journal.count(class.name())).sum();
-    let found = Found { objects: Some(objects), records: Some(journal.end().0) };
-    start.serve(journal, &args.data.display().to_string(), found).await
+    start.serve(journal, &args.data.display().to_string(), Some(objects)).await
 }
 
 async fn listen(args: &args::Serve) -> Result<Listener, Failure> {
@@ -205,17 +204,11 @@ struct Start<'a> {
     begun: Instant,
 }
 
-/// What a journal has when it is opened.
-#[derive(Debug, Default)]
-struct Found {
-    objects: Option<usize>,
-    records: Option<u64>,
-}
-
 impl Start<'_> {
-    /// Serves what `journal` has, which is at `place`, until a signal or a failure.
-    async fn serve<J: Journal>(self, journal: J, place: &str, found: Found) -> Result<(), Failure> {
+    /// Serves what `journal` has, which is at `place`, until a signal or a failure: so many `objects`, where that is known.
+    async fn serve<J: Journal>(self, journal: J, place: &str, objects: Option<usize>) -> Result<(), Failure> {
         let Self { args, sources, spec, .. } = &self;
+        let records = journal.volume().last.map(|last| last.0);
         let contract = |source| Failure::Contract { place: place.to_owned(), source };
         let examined = contract::examine(&journal, sources, spec, Undecided::Served).await.map_err(contract)?;
         match examined.change {
@@ -228,7 +221,7 @@ impl Start<'_> {
             Change::Version(plan) => return Err(contract(ContractError::NotAdopted { plan: Box::new(plan) })),
         }
         let model = contract::adopt(&journal, sources, examined).await.map_err(contract)?;
-        self.say_started(place, &found);
+        self.say_started(place, objects, records);
 
         let engine = Engine::new(model, journal, self.options.clone());
         let (maintained, closed) = (engine.clone(), engine.clone());
@@ -245,7 +238,7 @@ impl Start<'_> {
     }
 
     /// Says what is served, and how long it took to find it.
-    fn say_started(&self, place: &str, Found { objects, records }: &Found) {
+    fn say_started(&self, place: &str, objects: Option<usize>, records: Option<u64>) {
         let recovered_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         info!(version = env!("CARGO_PKG_VERSION"), journal = place, objects, records, recovered_ms, "started");
     }

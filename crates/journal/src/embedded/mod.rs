@@ -304,11 +304,6 @@ impl Embedded {
         Ok(Self { store, snapshots, readers, saver, discards, watch, writer: Some(writer) })
     }
 
-    /// The position of the last durable record: so many records there have been.
-    pub fn end(&self) -> Position {
-        self.store.commits.durable()
-    }
-
     /// How many entities of `class` have records; none of a class that is [forgotten](Journal::forget).
     pub fn count(&self, class: &str) -> usize {
         self.store.commits.count(class)
