@@ -8,6 +8,7 @@ pub mod actors;
 pub mod admission;
 pub mod appends;
 pub mod batches;
+pub mod compaction;
 pub mod cost;
 pub mod deadlines;
 pub mod defer;

@@ -2,8 +2,8 @@
 
 use clap::{Parser, Subcommand};
 use enact_bench::{
-    actors, admission, appends, batches, cost, deadlines, defer, engine, hot, isolation, kernels, neighbours, nodes,
-    postgres, psac, rebel, report, savina, stm, transfers, vacation,
+    actors, admission, appends, batches, compaction, cost, deadlines, defer, engine, hot, isolation, kernels,
+    neighbours, nodes, postgres, psac, rebel, report, savina, stm, transfers, vacation,
 };
 
 const EXIT_STATUS_HELP: &str = "\
@@ -50,6 +50,8 @@ pub(crate) enum Benchmark {
     Deadlines(deadlines::Options),
     /// Appends to the embedded journal, beside a loop that writes and syncs, and beside redb
     Appends(appends::Options),
+    /// What compaction frees of a log, and what it costs those that read it afterwards
+    Compaction(compaction::Options),
     /// Transfers over HTTP in requests, in batches and as one transaction, beside the engine in process
     Batches(batches::Options),
     /// Admission alone, while a thousand transactions are open at one entity and a thousand are delayed

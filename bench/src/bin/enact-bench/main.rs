@@ -14,8 +14,8 @@ use args::{Benchmark, Cli};
 use clap::Parser;
 use enact_bench::savina::SavinaError;
 use enact_bench::{
-    actors, admission, appends, batches, cost, deadlines, defer, engine, hot, in_words, isolation, kernels, neighbours,
-    nodes, postgres, psac, rebel, report, savina, stm, transfers, vacation,
+    actors, admission, appends, batches, compaction, cost, deadlines, defer, engine, hot, in_words, isolation, kernels,
+    neighbours, nodes, postgres, psac, rebel, report, savina, stm, transfers, vacation,
 };
 
 fn main() -> ExitCode {
@@ -34,6 +34,7 @@ fn run(benchmark: &Benchmark) -> Result<(), Box<dyn Error>> {
         Benchmark::Cost(options) => println!("{}", cost::run(options, &env::current_exe()?)?),
         Benchmark::CostFloor(options) => cost::serve_floor(options)?,
         Benchmark::Appends(options) => println!("{}", appends::run(options)?),
+        Benchmark::Compaction(options) => println!("{}", compaction::run(options)?),
         Benchmark::Batches(options) => println!("{}", batches::run(options)?),
         Benchmark::Engine(options) => println!("{}", engine::run(options)?),
         Benchmark::Psac(options) => println!("{}", psac::run(options)?),
