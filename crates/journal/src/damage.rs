@@ -60,6 +60,11 @@ pub enum Flaw {
         /// The sequence number that is here.
         found: Seq,
     },
+    /// Records of an entity are missing as if they had been discarded, and it has no [tombstone](crate::Kind::TOMBSTONE) behind them.
+    Discarded {
+        /// The entity.
+        entity: EntityKey,
+    },
     /// Bytes that fill a group up are not zero.
     Padding,
     /// The footer of a sealed segment is missing or does not have its checksum.
@@ -102,6 +107,9 @@ impl fmt::Display for Flaw {
             Self::Order { expected, found } => write!(f, "position {expected} should be here, found {found}"),
             Self::Chain { entity, expected, found } => {
                 write!(f, "record {expected} of {entity} should be here, found {found}")
+            }
+            Self::Discarded { entity } => {
+                write!(f, "records of {entity} are missing, and no tombstone stands for them")
             }
             Self::Padding => f.write_str("the padding of the group is not zero"),
             Self::Footer => f.write_str("the footer of the sealed segment is not valid"),

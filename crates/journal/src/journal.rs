@@ -137,7 +137,8 @@ pub trait Journal: Send + Sync + 'static {
         batch: Vec<NewRecord>,
     ) -> impl Future<Output = Result<Position, AppendError>> + Send + 'static + use<Self>;
 
-    /// The durable records of `entity` after `after`, in order, all of them.
+    /// The durable records of `entity` after `after`, in order, all of them; those before a [tombstone](crate::Kind::TOMBSTONE) may be
+    /// left out.
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
@@ -178,7 +179,7 @@ pub trait Journal: Send + Sync + 'static {
     fn last(&self, entity: &EntityKey) -> impl Future<Output = Result<Seq, ReadError>> + Send + use<Self>;
 
     /// Durable records of all entities after `after`, in order of their positions, at most `limit`. What was
-    /// [discarded](Self::forget) is left out.
+    /// [discarded](Self::forget) is left out, and all that a [tombstone](crate::Kind::TOMBSTONE) stands for may be.
     ///
     /// Fewer may be returned to bound memory; an empty result (with `limit` above zero) means that nothing durable
     /// follows yet.
@@ -358,6 +359,12 @@ pub enum Refusal {
     /// The class of the entity has been [forgotten](Journal::forget).
     #[error("{entity} is of a class that was forgotten, nothing is appended to it any more")]
     Forgotten {
+        /// The entity.
+        entity: EntityKey,
+    },
+    /// The entity has a [tombstone](crate::Kind::TOMBSTONE).
+    #[error("{entity} has a tombstone, nothing is appended to it any more")]
+    Ended {
         /// The entity.
         entity: EntityKey,
     },

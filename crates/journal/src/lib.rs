@@ -16,6 +16,7 @@
 
 mod backup;
 mod damage;
+mod discarded;
 pub mod disk;
 mod embedded;
 mod journal;

@@ -4,7 +4,7 @@
 //! caller, so a simulation that uses it is deterministic. On command it delays durability, refuses, answers in doubt
 //! and crashes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::future::{Future, ready};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use enact_sync::Mutex;
 
 use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, ReadError, Refusal, SnapshotError, Volume};
-use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
+use crate::record::{EntityKey, Kind, NewRecord, Position, Record, Seq, Snapshot};
 use crate::reply::{Awaited, Reply, reply};
 
 /// A journal in memory.
@@ -66,6 +66,8 @@ struct State {
     queue: VecDeque<Batch>,
     /// The last accepted record of each entity.
     accepted: BTreeMap<EntityKey, Seq>,
+    /// The entities with a tombstone that is accepted.
+    ended: BTreeSet<EntityKey>,
     snapshots: BTreeMap<EntityKey, Snapshot>,
     is_held: bool,
     are_reads_failing: bool,
@@ -177,8 +179,15 @@ impl Memory {
 
     fn with(records: Vec<Record>, snapshots: BTreeMap<EntityKey, Snapshot>, epoch: u64) -> Self {
         let accepted = records.iter().map(|record| (record.entity.clone(), record.seq)).collect();
-        Self(Arc::new(Mutex::new(State { epoch, records, accepted, snapshots, ..State::default() })))
+        let ended = ended(&records);
+        Self(Arc::new(Mutex::new(State { epoch, records, accepted, ended, snapshots, ..State::default() })))
     }
+}
+
+/// The entities with a tombstone.
+fn ended(records: &[Record]) -> BTreeSet<EntityKey> {
+    let tombstones = records.iter().filter(|record| record.kind == Kind::TOMBSTONE);
+    tombstones.map(|record| record.entity.clone()).collect()
 }
 
 type Answer = (Reply<Result<Position, AppendError>>, Result<Position, AppendError>);
@@ -199,7 +208,14 @@ impl State {
         }
         Limits::LOCAL.check(&records)?;
         let mut moved: BTreeMap<EntityKey, Seq> = BTreeMap::new();
-        for NewRecord { entity, expected, .. } in &records {
+        let mut ending: BTreeSet<&EntityKey> = BTreeSet::new();
+        for NewRecord { entity, expected, kind, .. } in &records {
+            if self.ended.contains(entity) || ending.contains(entity) {
+                return Err(Refusal::Ended { entity: entity.clone() });
+            }
+            if *kind == Kind::TOMBSTONE {
+                ending.insert(entity);
+            }
             let last = moved.get(entity).or_else(|| self.accepted.get(entity));
             let actual = last.copied().unwrap_or(Seq::NONE);
             if actual != *expected {
@@ -208,6 +224,7 @@ impl State {
             moved.insert(entity.clone(), actual.next());
         }
         self.accepted.append(&mut moved);
+        self.ended.extend(ending.into_iter().cloned());
         let (reply, awaited) = reply();
         self.queue.push_back(Batch { records, reply });
         Ok(awaited)
@@ -251,6 +268,7 @@ impl State {
     fn refuse_queue(&mut self, answers: &mut Vec<Answer>, refusal: &Refusal) {
         answers.extend(self.queue.drain(..).map(|batch| (batch.reply, Err(refusal.clone().into()))));
         self.accepted = self.records.iter().map(|record| (record.entity.clone(), record.seq)).collect();
+        self.ended = ended(&self.records);
     }
 
     fn store(&mut self, records: Vec<NewRecord>) {
@@ -274,9 +292,15 @@ impl State {
         }
     }
 
-    /// Durable records of `entity`.
+    /// Durable records of `entity`, from its tombstone on if it has one.
     fn of<'a>(&'a self, entity: &'a EntityKey) -> impl DoubleEndedIterator<Item = &'a Record> {
-        self.records.iter().filter(move |record| record.entity == *entity)
+        self.records.iter().filter(move |record| record.entity == *entity && !self.is_superseded(record))
+    }
+
+    /// Whether a durable tombstone stands for it.
+    fn is_superseded(&self, record: &Record) -> bool {
+        let is_tombstone = |later: &Record| later.kind == Kind::TOMBSTONE && later.entity == record.entity;
+        self.ended.contains(&record.entity) && record.kind != Kind::TOMBSTONE && self.records.iter().any(is_tombstone)
     }
 
     fn keep(&mut self, snapshot: Snapshot) -> Result<(), SnapshotError> {
@@ -333,7 +357,10 @@ impl Journal for Memory {
     ) -> impl Future<Output = Result<Vec<Record>, ReadError>> + Send + use<> {
         let state = self.0.lock();
         let from = usize::try_from(after.0).unwrap_or(usize::MAX);
-        ready(state.readable().map(|state| state.records.iter().skip(from).take(limit).cloned().collect()))
+        ready(state.readable().map(|state| {
+            let records = state.records.iter().skip(from).filter(|record| !state.is_superseded(record));
+            records.take(limit).cloned().collect()
+        }))
     }
 
     fn save_snapshot(

@@ -229,7 +229,7 @@ impl fmt::Display for Position {
 /// Records that became durable together: one batch or several, never a part of one.
 ///
 /// It has consecutive positions. One without a record is that of a record that was discarded
-/// ([`Journal::forget`](crate::Journal::forget)): it is known that there was one, and nobody asks for it any more.
+/// ([`Journal::forget`](crate::Journal::forget), [`Kind::TOMBSTONE`]): it is known that there was one, and nobody asks for it any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     first: Position,
@@ -294,10 +294,18 @@ impl IntoIterator for Group {
     }
 }
 
-/// What a record means to its writer; the journal keeps it and does not read it.
+/// What a record means to its writer; the journal keeps it, and knows one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Kind(pub u8);
+
+impl Kind {
+    /// The kind of a *tombstone*: the last record of an entity, which says all that those before it do.
+    ///
+    /// A journal may leave the records before it out of whatever is read, and may discard them; it takes no further record of the
+    /// entity. Such a journal says so. Any other keeps it like every record.
+    pub const TOMBSTONE: Self = Self(u8::MAX);
+}
 
 /// A record that is to be appended.
 #[derive(Clone, Debug, PartialEq, Eq)]

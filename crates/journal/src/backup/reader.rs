@@ -12,6 +12,7 @@ use super::{
     RECORD_HEADER_LEN, VERSION, VERSIONS, header_checksum,
 };
 use crate::damage::{Damage, Flaw};
+use crate::discarded::Discarded;
 use crate::journal::Limits;
 use crate::numbers::{counted_at, u16_at, u32_at, u64_at};
 use crate::record::{EntityKey, Group, Kind, Position, Record, Seq};
@@ -35,6 +36,7 @@ pub struct BackupReader {
     /// What was read so far.
     totals: BackupTotals,
     seqs: HashMap<EntityKey, Seq>,
+    discarded: Discarded,
     state: State,
 }
 
@@ -61,6 +63,7 @@ impl BackupReader {
             version: VERSION,
             totals: BackupTotals { bytes: 0, group_count: 0, last: Position::START },
             seqs: HashMap::new(),
+            discarded: Discarded::default(),
             state: State::Reading,
         };
         let header = reader.read_hashed(HEADER_LEN)?;
@@ -151,6 +154,7 @@ impl BackupReader {
                 && let Some((count, after)) = gap(rest)
             {
                 let last = position.0.checked_add(count - 1).filter(|last| *last < u64::MAX).ok_or_else(malformed)?;
+                self.discarded.add(count);
                 self.totals.last = Position(last);
                 position = self.totals.last.next();
                 rest = after;
@@ -161,9 +165,10 @@ impl BackupReader {
             let last = self.seqs.entry(entity.clone()).or_default();
             let expected = last.next();
             *last = seq;
-            if seq != expected {
+            if self.discarded.skip(&entity, expected, seq).is_none() {
                 return Err(self.damage(at, Flaw::Chain { entity, expected, found: seq }));
             }
+            self.discarded.see(&entity, kind);
             records.push(Record { entity, seq, position, kind, payload: payload.to_vec() });
             self.totals.last = position;
             position = position.next();

@@ -19,9 +19,10 @@ use super::scan::Tip;
 use super::tail::{Tail, WriteFailure};
 use super::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, OpenError};
 use crate::damage::Flaw;
+use crate::discarded::Discarded;
 use crate::disk::{DirectoryError, Disk, DiskLock, LOCK, LockError, OsDisk, sync_parent};
 use crate::journal::Limits;
-use crate::record::{EntityKey, Group, NewRecord, Position, Record, Seq};
+use crate::record::{EntityKey, Group, Kind, NewRecord, Position, Record, Seq};
 
 /// An empty file in a directory that is being built.
 const UNDER_WAY: &str = "under-way";
@@ -59,6 +60,12 @@ pub enum BuildError {
         position: Position,
         /// What is wrong.
         flaw: Flaw,
+    },
+    /// Records of an entity were discarded, and the tombstone that stands for them is not among the groups.
+    #[error("records of {entity} were discarded, and nothing that stands for them was taken: nobody knows its state")]
+    Incomplete {
+        /// The entity.
+        entity: EntityKey,
     },
     /// The directory cannot be used.
     #[error(transparent)]
@@ -108,13 +115,14 @@ pub struct LogBuilder {
     unfinished: Unfinished,
     tail: Tail,
     tips: HashMap<EntityKey, Tip>,
+    discarded: Discarded,
     next: Position,
     lock: DiskLock,
 }
 
 /// What a group is written of.
 enum Part {
-    Record(NewRecord, Previous),
+    Record(NewRecord, Previous, u64),
     Gap(u32),
 }
 
@@ -126,7 +134,7 @@ impl Part {
 
     fn outgoing(&self) -> Outgoing<'_> {
         match self {
-            Self::Record(record, previous) => Outgoing::Record(record, *previous),
+            Self::Record(record, previous, skipped) => Outgoing::Record(record, *previous, *skipped),
             Self::Gap(count) => Outgoing::Gap(*count),
         }
     }
@@ -169,14 +177,15 @@ impl LogBuilder {
         let manifest = Manifest::create(&*disk, log, HighWater::default(), &[]);
         let manifest = manifest.map_err(BuildError::io(&unfinished.0))?;
         let tail = Tail::new(disk, log, segment_bytes, manifest);
-        Ok(Self { path: directory.into(), unfinished, tail, tips: HashMap::new(), next: Position(1), lock })
+        let (path, tips, discarded, next) = (directory.into(), HashMap::new(), Discarded::default(), Position(1));
+        Ok(Self { path, unfinished, tail, tips, discarded, next, lock })
     }
 
     /// Writes the next group. Where it has no records, the log has none, too.
     ///
     /// # Errors
-    /// When a record is not the next of its entity or does not have the next position, or as the operating system
-    /// reports. The builder takes no further group then.
+    /// When a record is not the next of its entity but for discarded ones, or does not have the next position, or as the operating
+    /// system reports. The builder takes no further group then.
     pub fn push(&mut self, group: Group) -> Result<(), BuildError> {
         let (first, last) = (group.first(), group.last());
         if first != self.next {
@@ -188,22 +197,25 @@ impl LogBuilder {
         for record in group {
             let Record { entity, seq, position, kind, payload } = record;
             let wrong = |flaw| Err(BuildError::Record { position, flaw });
+            self.discarded.add(position.0 - self.next.0);
             parts.extend(Part::gap(self.next, position));
             let tip = self.tips.get(&entity).copied().unwrap_or_default();
             let (before, expected) = match in_group.insert(entity.clone(), (parts.len() as u32, seq)) {
                 Some((index, seq)) => (Previous::InGroup(index), seq),
                 None => (Previous::At(tip.address), tip.seq),
             };
-            if seq != expected.next() {
+            let Some(skipped) = self.discarded.skip(&entity, expected.next(), seq) else {
                 return wrong(Flaw::Chain { entity, expected: expected.next(), found: seq });
-            }
-            let record = NewRecord { entity, expected, kind, payload };
+            };
+            self.discarded.see(&entity, kind);
+            let record = NewRecord { entity, expected: Seq(seq.0 - 1), kind, payload };
             if record.bytes() > Limits::LOCAL.record_bytes {
                 return wrong(Flaw::Malformed);
             }
-            parts.push(Part::Record(record, before));
+            parts.push(Part::Record(record, before, skipped));
             self.next = position.next();
         }
+        self.discarded.add(last.next().0 - self.next.0);
         parts.extend(Part::gap(self.next, last.next()));
         self.next = last.next();
         let outgoing: Vec<Outgoing<'_>> = parts.iter().map(Part::outgoing).collect();
@@ -213,19 +225,41 @@ impl LogBuilder {
             }
         })?;
         for (part, address) in parts.into_iter().zip(written.addresses) {
-            if let Part::Record(record, _) = part {
+            if let Part::Record(record, ..) = part {
                 self.tips.insert(record.entity, Tip { seq: record.expected.next(), address });
             }
         }
         Ok(())
     }
 
+    /// Whether records are left out of which nobody knows of which entity they were.
+    pub fn has_gaps(&self) -> bool {
+        self.discarded.is_any_unexplained()
+    }
+
+    /// Writes a group with the [tombstone](crate::Kind::TOMBSTONE) of an entity behind the last one, at a position of its own: it
+    /// stands for the records that are left out.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push), and when it is none.
+    pub fn bury(&mut self, tombstone: Record) -> Result<(), BuildError> {
+        let position = self.next;
+        if tombstone.kind != Kind::TOMBSTONE {
+            return Err(BuildError::Record { position, flaw: Flaw::Malformed });
+        }
+        self.push(Group::of(vec![Record { position, ..tombstone }]))
+    }
+
     /// Makes the log durable and gives the directory its name; the last position.
     ///
     /// # Errors
-    /// When there is something in the directory by now, or as the operating system reports; there is no log then.
+    /// When there is something in the directory by now, when an entity is [incomplete](BuildError::Incomplete), or as the operating
+    /// system reports; there is no log then.
     pub fn finish(self) -> Result<Position, BuildError> {
-        let Self { path, unfinished, mut tail, next, lock, .. } = self;
+        let Self { path, unfinished, mut tail, next, lock, discarded, .. } = self;
+        if let Some(entity) = discarded.incomplete() {
+            return Err(BuildError::Incomplete { entity: entity.clone() });
+        }
         let failed = |error| BuildError::io(&unfinished.0)(error);
         if let Some(active) = &tail.active {
             active.file.sync().map_err(&failed)?;

@@ -1,6 +1,6 @@
 //! Which segment holds which positions.
 
-use super::format::{HEADER_LEN, Mark};
+use super::format::{Address, HEADER_LEN, Mark};
 use super::tail::Written;
 use crate::record::Position;
 
@@ -28,6 +28,11 @@ pub(super) struct Start {
 }
 
 impl Catalog {
+    /// Where the last durable group ends; the default address if there is none.
+    pub(super) fn end(&self) -> Address {
+        self.extents.last().map_or_else(Address::default, |last| Address::new(self.extents.len() as u32, last.end))
+    }
+
     pub(super) fn segment_count(&self) -> u32 {
         self.extents.len() as u32
     }

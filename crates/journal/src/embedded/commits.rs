@@ -90,7 +90,7 @@ pub(super) struct Group {
 impl Group {
     pub(super) fn outgoing(&self) -> Vec<Outgoing<'_>> {
         let records = self.batches.iter().flat_map(|batch| &batch.records);
-        records.zip(&self.previous).map(|(record, previous)| Outgoing::Record(record, *previous)).collect()
+        records.zip(&self.previous).map(|(record, previous)| Outgoing::Record(record, *previous, 0)).collect()
     }
 }
 
@@ -290,6 +290,22 @@ impl Commits {
     /// As [`last`](Self::last), also while the journal closes.
     pub(super) fn tip(&self, entity: &EntityKey) -> (Seq, Address) {
         self.state.lock().tip(entity)
+    }
+
+    /// Whether a tombstone stands for record `seq` of `entity`.
+    pub(super) fn is_superseded(&self, entity: &EntityKey, seq: Seq) -> bool {
+        let (last, address) = self.tip(entity);
+        address.is_of_tombstone() && seq < last
+    }
+
+    /// Where the durable groups end.
+    pub(super) fn end(&self) -> Address {
+        self.state.lock().catalog.end()
+    }
+
+    /// How many entities there are, and how many of them have a tombstone.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        self.state.lock().heads.counts()
     }
 
     /// The position of the last durable record of all.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::format::{Footer, Hash, Mark, Share};
+use super::format::{Address, Footer, Hash, Mark, Share};
 use crate::record::{EntityKey, Position, Seq};
 
 /// Bytes between two marks: a feed that starts anywhere skips at most so many, and a full segment has a thousand.
@@ -38,13 +38,38 @@ impl Contents {
         self.count += u64::from(count);
     }
 
-    pub(super) fn add(&mut self, entity: &EntityKey, seq: Seq, offset: u32) {
+    /// Takes up record `seq` of `entity`, which stands at `address`; before it, so many of the entity were discarded.
+    pub(super) fn add(&mut self, entity: &EntityKey, seq: Seq, address: Address, skipped: u64) {
         self.count += 1;
+        self.reach(entity, skipped + 1, seq, address.marked_offset());
+    }
+
+    /// `entity` has so many records more, of which the last one is `last`, at the marked `offset`.
+    fn reach(&mut self, entity: &EntityKey, count: u64, last: Seq, offset: u32) {
         if let Some(share) = self.entities.get_mut(entity) {
-            *share = Share { count: share.count + 1, last: seq, offset };
+            *share = Share { count: share.count + count, last, offset };
         } else {
-            self.entities.insert(entity.clone(), Share { count: 1, last: seq, offset });
+            self.entities.insert(entity.clone(), Share { count, last, offset });
         }
+    }
+
+    /// Takes up what only the footer knows of `entity`: that its last records were discarded, so many of them.
+    pub(super) fn settle(&mut self, entity: &EntityKey, share: Share, discarded: u64) {
+        self.reach(entity, discarded, share.last, share.offset);
+    }
+
+    /// Whether `footer` may be that of what is left here of a segment with `hash`. It counts discarded records, too; the last ones of
+    /// an entity can only be among them if the segment `is_compacted`.
+    pub(super) fn is_described_by(&self, footer: &Footer, hash: Hash, is_compacted: bool) -> bool {
+        let left = |(entity, said): &(EntityKey, Share)| match self.entities.get(entity) {
+            Some(share) if share.last == said.last => share.offset == said.offset && share.count <= said.count,
+            Some(share) => is_compacted && share.last < said.last,
+            None => is_compacted,
+        };
+        let is_known = |entity: &EntityKey| footer.entities.binary_search_by(|(known, _)| known.cmp(entity)).is_ok();
+        (self.first, self.count, hash, &self.marks) == (footer.first, footer.count, footer.hash, &footer.marks)
+            && self.entities.keys().all(is_known)
+            && footer.entities.iter().all(left)
     }
 
     /// The footer; entities in order, so that equal contents have equal bytes.

@@ -12,6 +12,9 @@
 //! A *gap* stands for consecutive records that were [discarded](super::compaction). Their positions stay theirs, and where their
 //! bytes were there may be nothing any more. A record is never as long as its second field says.
 //!
+//! An address or offset of an entity's last record has its bit 31 set if that is a [tombstone](crate::Kind::TOMBSTONE): no segment
+//! is so long.
+//!
 //! | header | | group header | | record | | footer | |
 //! |---|---|---|---|---|---|---|---|
 //! | 0 | magic | 0 | magic | 0 | checksum | 0 | checksum |
@@ -49,6 +52,8 @@ pub(super) const MARK_LEN: usize = 12;
 pub(super) const SHARE_LEN: usize = 20;
 /// Stands in a gap where a record has the length of its payload.
 const GAP: u32 = u32::MAX;
+/// The mark of a tombstone in an offset: a segment is never so long.
+const TOMBSTONE: u32 = 1 << 31;
 const KEY_BYTES_MAX: usize = 2 * NAME_BYTES_MAX + 1;
 const ALIGN: usize = 8;
 
@@ -63,14 +68,24 @@ pub(super) type Hash = [u8; 32];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LogId(pub(super) u64);
 
-/// A segment's number and an offset in it. Segments count from 1: the default address, 0, is
-/// that of no record.
+/// A segment's number and an offset in it, and whether the record there is a tombstone. Segments count from 1: the default address, 0,
+/// is that of no record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Address(u64);
 
 impl Address {
+    /// What stands at `offset`, which may have a mark, of a segment.
     pub(super) const fn new(segment: u32, offset: u32) -> Self {
         Self((segment as u64) << 32 | offset as u64)
+    }
+
+    /// The same place as that of a record of this kind.
+    pub(super) const fn of(self, kind: Kind) -> Self {
+        if kind.0 == Kind::TOMBSTONE.0 { Self(self.0 | TOMBSTONE as u64) } else { self }
+    }
+
+    pub(super) const fn is_of_tombstone(self) -> bool {
+        self.0 & TOMBSTONE as u64 != 0
     }
 
     pub(super) const fn segment(self) -> u32 {
@@ -78,6 +93,16 @@ impl Address {
     }
 
     pub(super) const fn offset(self) -> u32 {
+        self.marked_offset() & !TOMBSTONE
+    }
+
+    /// Whether it stands before `other` in the log.
+    pub(super) fn is_before(self, other: Self) -> bool {
+        (self.segment(), self.offset()) < (other.segment(), other.offset())
+    }
+
+    /// The offset with the mark of a tombstone.
+    pub(super) const fn marked_offset(self) -> u32 {
         self.0 as u32
     }
 
@@ -107,7 +132,7 @@ pub(super) fn segment_number(name: &str) -> Option<u32> {
 fn checksum(log: LogId, address: Address, bytes: &[u8]) -> u32 {
     let mut place = [0; 16];
     place[..8].copy_from_slice(&log.0.to_le_bytes());
-    place[8..].copy_from_slice(&address.0.to_le_bytes());
+    place[8..].copy_from_slice(&Address::new(address.segment(), address.offset()).0.to_le_bytes());
     crc32c::crc32c_append(crc32c::crc32c(&place), bytes)
 }
 
@@ -207,8 +232,8 @@ pub(super) fn find_group(bytes: &[u8], log: LogId, segment: u32, from: usize) ->
 /// What is to be written into a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Outgoing<'a> {
-    /// A record, and the entity's record before it.
-    Record(&'a NewRecord, Previous),
+    /// A record, the entity's record before it, and how many between both were discarded in the log that this one is built from.
+    Record(&'a NewRecord, Previous, u64),
     /// As many records as were discarded in the log that this one is built from.
     Gap(u32),
 }
@@ -217,7 +242,7 @@ impl Outgoing<'_> {
     /// How many bytes it takes.
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::Record(record, _) => RECORD_HEADER_LEN + record.bytes(),
+            Self::Record(record, ..) => RECORD_HEADER_LEN + record.bytes(),
             Self::Gap(_) => GAP_LEN,
         }
     }
@@ -239,7 +264,7 @@ pub(super) enum Previous {
     InGroup(u32),
 }
 
-/// Encodes `parts` as the group at `address` into `out`; the address of each part.
+/// Encodes `parts` as the group at `address` into `out`; the address of each part, marked if it is a tombstone.
 pub(super) fn encode_group(
     out: &mut Vec<u8>,
     log: LogId,
@@ -253,17 +278,21 @@ pub(super) fn encode_group(
     let (mut position, mut count) = (first, 0);
     for part in parts {
         let at = address.plus(out.len());
-        match *part {
-            Outgoing::Record(record, Previous::At(previous)) => encode_record(out, log, at, position, previous, record),
-            Outgoing::Record(record, Previous::InGroup(index)) => {
-                encode_record(out, log, at, position, addresses[index as usize], record);
+        addresses.push(match *part {
+            Outgoing::Record(record, previous, _) => {
+                let previous = match previous {
+                    Previous::At(previous) => previous,
+                    Previous::InGroup(index) => addresses[index as usize],
+                };
+                encode_record(out, log, at, position, previous, record);
+                at.of(record.kind)
             }
             Outgoing::Gap(count) => {
                 let gap = Gap { first: position, len: GAP_LEN as u32, count };
                 out.extend(gap.encode(log, at));
+                at
             }
-        }
-        addresses.push(at);
+        });
         position.0 += u64::from(part.count());
         count += part.count();
     }
@@ -452,8 +481,10 @@ impl Mark {
 /// What a segment holds of one entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
+    /// How many records it had there when the segment was written; in a log that was built without some of them, also those.
     pub(super) count: u64,
     pub(super) last: Seq,
+    /// That of the last record, marked if it is a tombstone.
     pub(super) offset: u32,
 }
 

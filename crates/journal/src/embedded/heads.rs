@@ -6,7 +6,7 @@
 //! A head is in use while its entity has records under way. It stays where it is until then: a class with heads in use
 //! is not forgotten, and a head is given up only when its last record is refused.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use indexmap::IndexMap;
 
@@ -14,7 +14,7 @@ use super::classes::{ClassId, Classes};
 use super::format::{Address, Previous};
 use super::scan::{Tip, Tips};
 use crate::journal::Refusal;
-use crate::record::{EntityKey, NewRecord, Seq};
+use crate::record::{EntityKey, Kind, NewRecord, Seq};
 
 /// The heads of all entities, but for forgotten classes.
 pub(super) struct Heads(Classes<'static, Class>);
@@ -34,6 +34,8 @@ pub(super) struct Class {
     open: Vec<Open>,
     /// The indices of entities that have no record, accepted or durable.
     free: BTreeSet<u32>,
+    /// The indices of entities whose tombstone is under way.
+    ending: HashSet<u32>,
     /// Records under way.
     under_way: usize,
 }
@@ -54,6 +56,7 @@ impl Heads {
             open: vec![Open::default(); tips.len()],
             tips,
             free: BTreeSet::new(),
+            ending: HashSet::new(),
             under_way: 0,
         }))
     }
@@ -61,13 +64,16 @@ impl Heads {
     /// Accepts `record` behind all of its entity that have been accepted before.
     ///
     /// # Errors
-    /// [`Refusal::Forgotten`] and [`Refusal::Conflict`].
+    /// [`Refusal::Forgotten`], [`Refusal::Ended`] and [`Refusal::Conflict`].
     pub(super) fn accept(&mut self, record: &NewRecord) -> Result<HeadId, Refusal> {
         let NewRecord { entity, expected, .. } = record;
         let Some((id, class)) = self.0.class_of(entity) else {
             return Err(Refusal::Forgotten { entity: entity.clone() });
         };
         let known = class.tips.get_index_of(entity);
+        if known.is_some_and(|index| class.has_ended(index)) {
+            return Err(Refusal::Ended { entity: entity.clone() });
+        }
         let actual = known.map_or(Seq::NONE, |index| class.accepted(index));
         if actual != *expected {
             return Err(Refusal::Conflict { entity: entity.clone(), expected: *expected, actual });
@@ -75,6 +81,9 @@ impl Heads {
         let index = known.unwrap_or_else(|| class.add(entity.clone()));
         let id = HeadId { class: id, index: u32::try_from(index).expect("fewer entities than fit into memory") };
         class.free.remove(&id.index);
+        if record.kind == Kind::TOMBSTONE {
+            class.ending.insert(id.index);
+        }
         class.open[index].accepted += 1;
         class.under_way += 1;
         Ok(id)
@@ -87,6 +96,7 @@ impl Heads {
         let index = id.index as usize;
         class.open[index].accepted -= 1;
         class.open[index].in_group = 0;
+        class.ending.remove(&id.index);
         if class.accepted(index) == Seq::NONE {
             class.free.insert(id.index);
         }
@@ -105,6 +115,9 @@ impl Heads {
     pub(super) fn publish(&mut self, id: HeadId, record: &NewRecord, address: Address) {
         let class = self.class_in_use(id);
         class.under_way -= 1;
+        if record.kind == Kind::TOMBSTONE {
+            class.ending.remove(&id.index);
+        }
         let (tip, open) = (&mut class.tips[id.index as usize], &mut class.open[id.index as usize]);
         assert_eq!(tip.seq, record.expected, "records of {} become durable in order", record.entity);
         *tip = Tip { seq: record.expected.next(), address };
@@ -115,6 +128,15 @@ impl Heads {
     pub(super) fn tip(&self, entity: &EntityKey) -> (Seq, Address) {
         let tip = self.0.get(entity.as_str()).and_then(|class| class.tips.get(entity));
         tip.map_or_else(Default::default, |tip| (tip.seq, tip.address))
+    }
+
+    /// How many entities there are, and how many of them have a durable tombstone.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let of_class = |class: &Class| {
+            let tombstones = class.tips.values().filter(|tip| tip.address.is_of_tombstone());
+            (class.tips.len() - class.free.len(), tombstones.count())
+        };
+        self.0.values().map(of_class).fold((0, 0), |(all, ended), (more, more_ended)| (all + more, ended + more_ended))
     }
 
     /// How many entities of a class have records, durable or accepted.
@@ -138,6 +160,11 @@ impl Heads {
 }
 
 impl Class {
+    /// Whether the last record that is accepted is a tombstone.
+    fn has_ended(&self, index: usize) -> bool {
+        self.tips[index].address.is_of_tombstone() || self.ending.contains(&(index as u32))
+    }
+
     /// The last record that is accepted.
     fn accepted(&self, index: usize) -> Seq {
         Seq(self.tips[index].seq.0 + u64::from(self.open[index].accepted))
@@ -158,7 +185,6 @@ impl Class {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Kind;
 
     fn record(id: &str, expected: u64) -> NewRecord {
         let entity = EntityKey::new("Account", id).unwrap();

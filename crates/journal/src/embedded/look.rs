@@ -14,7 +14,8 @@
 //!
 //! # Compaction
 //! Segments may be [compacted](super::compaction) meanwhile, one before it is read and another one not. Once a class is known of which
-//! records were discarded, those that are left of it are passed over: a part of them would be of use to nobody.
+//! records were discarded, those that are left of it are passed over: a part of them would be of use to nobody. Where records of an entity
+//! were discarded whose tombstone is behind the end, because the look has taken an hour, it ends with an error.
 //!
 //! # The manifest
 //! Its two slots are written in turn, and its list grows. A reader may find both slots half written, or one that counts an
@@ -150,7 +151,13 @@ impl Look {
                 }
             }
             if !self.read_segment()? {
-                return Ok(None);
+                // Discarded while it was read, and the tombstone stands behind its end.
+                let incomplete = self.verifier.discarded.incomplete();
+                let flaw = incomplete.map(|entity| Flaw::Discarded { entity: entity.clone() });
+                return match flaw {
+                    Some(flaw) => Err(damage(self.verifier.found.segment_count, 0, flaw).into()),
+                    None => Ok(None),
+                };
             }
         }
     }

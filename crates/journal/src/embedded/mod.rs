@@ -99,7 +99,8 @@ pub struct Options {
     /// of them: so much of the log is read at a start, besides the last segment. 256 MiB by default.
     pub checkpoint_bytes: u64,
     /// For how long a journal is open before records of [forgotten](Journal::forget) classes are discarded, and only if the classes are to be
-    /// forgotten then, too: a clock that was wrong at the start has been put right by then. An hour by default.
+    /// forgotten then, too: a clock that was wrong at the start has been put right by then. An hour by default. What a
+    /// [tombstone](crate::Kind::TOMBSTONE) stands for is not discarded before, either.
     pub discard_after: Duration,
 }
 
@@ -286,7 +287,7 @@ impl Embedded {
         let upkeep =
             Upkeep::start(Arc::clone(&store), Arc::clone(&watch), seals, recovered.checkpoint, checkpoint_bytes);
         let upkeep = upkeep.map_err(failed)?;
-        let discards = upkeep.discards(discard_after);
+        let discards = upkeep.discards(discard_after, &store.commits);
         let tail = recovered.tail;
         let writer = Writer::new(
             Arc::clone(&store),
@@ -429,7 +430,7 @@ impl Journal for Embedded {
     fn forget(&self, is_over: impl Fn(&str) -> bool) {
         let commits = &self.store.commits;
         commits.forget(&is_over);
-        self.discards.allow(|| commits.forgotten(), is_over);
+        self.discards.allow(commits, is_over);
     }
 
     fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {

@@ -9,8 +9,9 @@
 //! A [checkpoint](super::checkpoint) says how the first of the listed segments left the entities. Those are there, in their
 //! length; what is in them is checked when the log is open.
 //!
-//! # Discarded classes
-//! A class of which some segment has lost records to [compaction](super::compaction) is forgotten before anything is read.
+//! # Discarded records
+//! A class of which some segment has lost records to [compaction](super::compaction) is forgotten before anything is read. Of an entity
+//! with a tombstone, records may be missing anywhere before that. Footers count them as if they were there.
 //!
 //! # The segments that are not listed
 //! They are scanned: the last one, one that was sealed just before a crash, and, with an older copy of the manifest, more.
@@ -37,11 +38,12 @@ use super::format::{
     segment_number,
 };
 use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
-use super::scan::{Scan, Tip, Tips, scan, scan_file};
+use super::scan::{Known, Scan, Tip, Tips, scan, scan_file};
 use super::segment::{FooterReader, Segment, Whole, discarded_classes, is_damage};
 use super::tail::{Active, Tail, UNFINISHED, is_full};
 use super::{OpenError, snapshots};
 use crate::damage::{Damage, Flaw};
+use crate::discarded::Discarded;
 use crate::disk::{Disk, DiskFile};
 use crate::record::{EntityKey, Position, Seq};
 
@@ -54,6 +56,7 @@ pub(super) struct Recovered<'a> {
     pub(super) last: Position,
     /// What was read instead of the first segments.
     pub(super) checkpoint: Option<Checkpoint>,
+    discarded: Discarded,
 }
 
 /// Opens the log in `disk`, or begins one there; `tips` takes up the entities.
@@ -72,6 +75,7 @@ pub(super) fn recover<'a>(disk: Arc<dyn Disk>, segment_bytes: u32, tips: Tips<'a
         tail: Tail::new(disk, log, segment_bytes, manifest),
         last: Position::START,
         checkpoint: None,
+        discarded: Discarded::default(),
     };
     let discarded = discarded_classes(&*recovered.tail.disk, &seals)?;
     discarded.iter().for_each(|class| recovered.tips.forget_named(class));
@@ -79,8 +83,12 @@ pub(super) fn recover<'a>(disk: Arc<dyn Disk>, segment_bytes: u32, tips: Tips<'a
     for (number, seal) in (1..).zip(&seals).skip(recovered.tail.seals.len()) {
         recovered.take_listed(number, *seal)?;
     }
+    recovered.discarded = Discarded::uncounted(recovered.last.0);
     for number in mark.sealed_count + 1..=count {
         recovered.take_unlisted(number, number == count, &mark)?;
+    }
+    if let Some(entity) = recovered.discarded.incomplete() {
+        return Err(damage(count, 0, Flaw::Discarded { entity: entity.clone() }).into());
     }
     if count > 0 {
         let disk = &recovered.tail.disk;
@@ -264,10 +272,14 @@ impl Recovered<'_> {
         };
         match find_footer(bytes, &header) {
             None => damage(number, bytes.len() as u64, Flaw::Footer),
-            Some((_, start)) => match scan(&bytes[..start as usize], &header, &mut self.tips).stop {
-                Some(stop) => damage(number, stop.offset, stop.flaw),
-                None => damage(number, 0, Flaw::Unlisted),
-            },
+            Some((_, start)) => {
+                let mut discarded = Discarded::uncounted(self.last.0);
+                let known = Known { tips: &mut self.tips, discarded: &mut discarded };
+                match scan(&bytes[..start as usize], &header, known).stop {
+                    Some(stop) => damage(number, stop.offset, stop.flaw),
+                    None => damage(number, 0, Flaw::Unlisted),
+                }
+            }
         }
     }
 
@@ -298,12 +310,17 @@ impl Recovered<'_> {
         let failed = |error: io::Error| OpenError::io(&name, &error);
         let Whole { bytes, seal, discarded } = Whole::read(&*self.tail.disk, number)?;
         let groups = bytes.get(..start as usize).ok_or_else(|| damage(number, start.into(), Flaw::Short))?;
-        let Scan { contents, end, stop, .. } = scan(groups, header, &mut self.tips);
-        if let Some(stop) = stop {
+        let mut known = Known { tips: &mut self.tips, discarded: &mut self.discarded };
+        let mut scan = scan(groups, header, known.reborrow());
+        if let Some(stop) = scan.stop {
             return Err(damage(number, stop.offset, stop.flaw).into());
         }
-        mark.check_end(number, end)?;
+        mark.check_end(number, scan.end)?;
         let is_compacted = discarded.is_some();
+        if is_compacted {
+            scan.settle(&footer, number, &mut known).map_err(|flaw| damage(number, start.into(), flaw))?;
+        }
+        let contents = scan.contents;
         let hash = if is_compacted { footer.hash } else { Sha256::digest(groups).into() };
         if contents.footer(hash) != footer {
             return Err(damage(number, start.into(), Flaw::FooterMismatch).into());
@@ -333,7 +350,8 @@ impl Recovered<'_> {
         let (number, name) = (header.number, segment_name(header.number));
         let failed = |error: io::Error| OpenError::io(&name, &error);
         let (mut hasher, mut checksum) = (Sha256::new_with_prefix(start), crc32c::crc32c(start));
-        let scanned = scan_file(&**file, size, header, &mut self.tips, |groups| {
+        let known = Known { tips: &mut self.tips, discarded: &mut self.discarded };
+        let scanned = scan_file(&**file, size, header, known, |groups| {
             hasher.update(groups);
             checksum = crc32c::crc32c_append(checksum, groups);
         });

@@ -8,9 +8,12 @@ use indexmap::IndexMap;
 
 use super::classes::Classes;
 use super::contents::Contents;
-use super::format::{Address, Frame, GROUP_HEADER_LEN, GroupHeader, HEADER_LEN, LogId, SegmentHeader, find_group};
+use super::format::{
+    Address, Footer, Frame, GROUP_HEADER_LEN, GroupHeader, HEADER_LEN, LogId, SegmentHeader, find_group,
+};
 use super::store::to_record;
 use crate::damage::Flaw;
+use crate::discarded::Discarded;
 use crate::disk::DiskFile;
 use crate::record::{self, EntityKey, Position, Seq};
 
@@ -26,6 +29,19 @@ pub(super) struct Tip {
 
 /// The last records of all entities, but for forgotten classes.
 pub(super) type Tips<'a> = Classes<'a, IndexMap<EntityKey, Tip>>;
+
+/// What the groups of a log have said so far.
+pub(super) struct Known<'t, 'a> {
+    pub(super) tips: &'t mut Tips<'a>,
+    pub(super) discarded: &'t mut Discarded,
+}
+
+impl<'a> Known<'_, 'a> {
+    /// The same for a while.
+    pub(super) fn reborrow(&mut self) -> Known<'_, 'a> {
+        Known { tips: self.tips, discarded: self.discarded }
+    }
+}
 
 /// What a scan found.
 #[derive(Debug)]
@@ -45,7 +61,7 @@ impl Scan {
     }
 
     /// Scans `bytes`, which stand at the end of what was scanned.
-    fn go_on(&mut self, bytes: &[u8], header: &SegmentHeader, tips: &mut Tips<'_>) {
+    fn go_on(&mut self, bytes: &[u8], header: &SegmentHeader, known: &mut Known<'_, '_>) {
         let start = self.end;
         while ((self.end - start) as usize) < bytes.len() {
             let address = Address::new(header.number, self.end);
@@ -57,13 +73,32 @@ impl Scan {
                     break;
                 }
             };
-            if let Err((offset, flaw)) = admit(&group, &mut self.contents, tips, address) {
+            if let Err((offset, flaw)) = admit(&group, &mut self.contents, known, address) {
                 self.stop = Some(Stop { offset: u64::from(offset), flaw, is_invalid: false });
                 break;
             }
             self.last = Some(self.end);
             self.end += group.len as u32;
         }
+    }
+
+    /// Takes up what only `footer` knows of segment `number`: the entities of which the last records there were discarded.
+    ///
+    /// # Errors
+    /// When so many cannot have been.
+    pub(super) fn settle(&mut self, footer: &Footer, number: u32, known: &mut Known<'_, '_>) -> Result<(), Flaw> {
+        for (entity, share) in &footer.entities {
+            let Some((_, class)) = known.tips.class_of(entity) else { continue };
+            let tip = class.get(entity).copied().unwrap_or_default();
+            if tip.seq >= share.last {
+                continue;
+            }
+            let chain = || Flaw::Chain { entity: entity.clone(), expected: tip.seq.next(), found: share.last };
+            let discarded = known.discarded.skip(entity, tip.seq, share.last).ok_or_else(chain)?;
+            self.contents.settle(entity, *share, discarded);
+            class.insert(entity.clone(), Tip { seq: share.last, address: Address::new(number, share.offset) });
+        }
+        Ok(())
     }
 }
 
@@ -84,10 +119,10 @@ impl Stop {
     }
 }
 
-/// Scans `bytes`, a segment with `header` and without footer, and moves `tips` on.
-pub(super) fn scan(bytes: &[u8], header: &SegmentHeader, tips: &mut Tips<'_>) -> Scan {
+/// Scans `bytes`, a segment with `header` and without footer, and moves on what is known.
+pub(super) fn scan(bytes: &[u8], header: &SegmentHeader, mut known: Known<'_, '_>) -> Scan {
     let mut scan = Scan::begin(header);
-    scan.go_on(bytes.get(HEADER_LEN as usize..).unwrap_or_default(), header, tips);
+    scan.go_on(bytes.get(HEADER_LEN as usize..).unwrap_or_default(), header, &mut known);
     scan
 }
 
@@ -96,19 +131,19 @@ pub(super) fn scan_file(
     file: &dyn DiskFile,
     size: u64,
     header: &SegmentHeader,
-    tips: &mut Tips<'_>,
+    mut known: Known<'_, '_>,
     mut see: impl FnMut(&[u8]),
 ) -> io::Result<Scan> {
     let mut scan = Scan::begin(header);
     // From the end of the last valid group on.
     let mut bytes = Vec::new();
     loop {
-        let (start, known) = (scan.end, bytes.len());
-        let at = u64::from(start) + known as u64;
-        bytes.resize(known + PART_BYTES.min(usize::try_from(size.saturating_sub(at)).unwrap_or(PART_BYTES)), 0);
-        let read = file.read_at(at, &mut bytes[known..])?;
-        bytes.truncate(known + read);
-        scan.go_on(&bytes, header, tips);
+        let (start, held) = (scan.end, bytes.len());
+        let at = u64::from(start) + held as u64;
+        bytes.resize(held + PART_BYTES.min(usize::try_from(size.saturating_sub(at)).unwrap_or(PART_BYTES)), 0);
+        let read = file.read_at(at, &mut bytes[held..])?;
+        bytes.truncate(held + read);
+        scan.go_on(&bytes, header, &mut known);
         let valid = (scan.end - start) as usize;
         see(&bytes[..valid]);
         bytes.drain(..valid);
@@ -156,6 +191,7 @@ impl<'a> Group<'a> {
             let frame = Frame::decode(&body[at..], log, place).map_err(|flaw| (at as u64, flaw))?;
             at += frame.len();
             count += u64::from(frame.count());
+            let place = if let Frame::Record(stored) = &frame { place.of(stored.kind) } else { place };
             frames.push((place, frame));
         }
         if at != body.len() || count != u64::from(header.count) {
@@ -168,7 +204,13 @@ impl<'a> Group<'a> {
     }
 }
 
-fn admit(group: &Group<'_>, contents: &mut Contents, tips: &mut Tips<'_>, at: Address) -> Result<(), (u32, Flaw)> {
+fn admit(
+    group: &Group<'_>,
+    contents: &mut Contents,
+    known: &mut Known<'_, '_>,
+    at: Address,
+) -> Result<(), (u32, Flaw)> {
+    let Known { tips, discarded } = known;
     if group.first != contents.next() {
         return Err((at.offset(), Flaw::Order { expected: contents.next(), found: group.first }));
     }
@@ -184,6 +226,7 @@ fn admit(group: &Group<'_>, contents: &mut Contents, tips: &mut Tips<'_>, at: Ad
             Frame::Record(stored) => stored,
             Frame::Gap(gap) => {
                 contents.skip(gap.count);
+                discarded.add(gap.count.into());
                 continue;
             }
         };
@@ -191,13 +234,18 @@ fn admit(group: &Group<'_>, contents: &mut Contents, tips: &mut Tips<'_>, at: Ad
             Some((entity, tip)) => (entity.clone(), *tip),
             None => (stored.key.parse().map_err(|_| wrong(Flaw::Malformed))?, Tip::default()),
         };
+        let mut skipped = 0;
         if let Some((_, class)) = tips.class_of(&entity) {
-            if stored.seq != tip.seq.next() || stored.previous != tip.address {
-                return Err(wrong(Flaw::Chain { entity, expected: tip.seq.next(), found: stored.seq }));
-            }
+            let expected = tip.seq.next();
+            let left_out = discarded.skip(&entity, expected, stored.seq);
+            let Some(left_out) = left_out.filter(|count| *count > 0 || stored.previous == tip.address) else {
+                return Err(wrong(Flaw::Chain { entity, expected, found: stored.seq }));
+            };
+            skipped = left_out;
+            discarded.see(&entity, stored.kind);
             class.insert(entity.clone(), Tip { seq: stored.seq, address: *place });
         }
-        contents.add(&entity, stored.seq, place.offset());
+        contents.add(&entity, stored.seq, *place, skipped);
     }
     Ok(())
 }
@@ -220,7 +268,7 @@ mod tests {
         let record = NewRecord { entity: key(id), expected: Seq(expected), kind: Kind(0), payload: vec![9; 20] };
         let at = Address::new(1, segment.len() as u32);
         let mut group = Vec::new();
-        let outgoing = [Outgoing::Record(&record, Previous::At(previous))];
+        let outgoing = [Outgoing::Record(&record, Previous::At(previous), 0)];
         let addresses = encode_group(&mut group, HEADER.log, at, Position(position), &outgoing);
         segment.extend(group);
         addresses[0]
@@ -249,7 +297,8 @@ mod tests {
             let first = push(&mut segment, 1, "A", 0, none);
             let second = segment.len();
             push(&mut segment, position, id, expected, previous.unwrap_or(first));
-            let scan = scan(&segment, &HEADER, &mut Tips::default());
+            let known = Known { tips: &mut Tips::default(), discarded: &mut Discarded::default() };
+            let scan = scan(&segment, &HEADER, known);
             assert_eq!((scan.end as usize, scan.contents.count), (second, 1), "{flaw}");
             let stop = scan.stop.expect("the second group is wrong");
             assert!(!stop.is_torn(&segment, &HEADER, scan.end), "{flaw}");
@@ -264,7 +313,7 @@ mod tests {
         let other = push(&mut segment, 2, "B", 0, Address::default());
         let last = push(&mut segment, 3, "A", 1, first);
         let mut tips = Tips::default();
-        let scan = scan(&segment, &HEADER, &mut tips);
+        let scan = scan(&segment, &HEADER, Known { tips: &mut tips, discarded: &mut Discarded::default() });
         assert!(scan.stop.is_none());
         assert_eq!((scan.end as usize, scan.contents.next()), (segment.len(), Position(4)));
         for (id, seq, address) in [("A", 2, last), ("B", 1, other)] {

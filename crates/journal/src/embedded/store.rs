@@ -11,7 +11,7 @@ use super::window::Window;
 use crate::damage::{Damage, Flaw};
 use crate::disk::Disk;
 use crate::journal::ReadError;
-use crate::record::{EntityKey, Position, Record, Seq};
+use crate::record::{EntityKey, Kind, Position, Record, Seq};
 
 /// Bytes of payload after which a feed returns what it has.
 const FEED_BYTES_MAX: usize = 8 << 20;
@@ -31,11 +31,12 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// The records of `entity` after `after`.
+    /// The records of `entity` after `after`, from its tombstone on if it has one.
     pub(super) fn read(&self, entity: &EntityKey, after: Seq) -> Result<Vec<Record>, ReadError> {
         let (mut seq, mut at) = self.commits.last(entity)?;
         let mut window = Window::backward(&*self.disk);
-        let mut records = Vec::with_capacity(seq.0.saturating_sub(after.0) as usize);
+        let count = if at.is_of_tombstone() { 1 } else { seq.0.saturating_sub(after.0) };
+        let mut records = Vec::with_capacity(count as usize);
         while seq > after {
             let stored = self.record(&mut window, at)?;
             if stored.key != entity.as_str() || stored.seq != seq {
@@ -43,6 +44,9 @@ impl Store {
                 return Err(damaged(at, flaw).into());
             }
             records.push(to_record(entity.clone(), &stored));
+            if stored.kind == Kind::TOMBSTONE {
+                break;
+            }
             at = stored.previous;
             seq.0 -= 1;
         }
@@ -50,7 +54,8 @@ impl Store {
         Ok(records)
     }
 
-    /// The fingerprint of record `seq` of `entity`, which must be durable; the default one for [`Seq::NONE`].
+    /// The fingerprint of record `seq` of `entity`, which must be durable, or of the tombstone behind it; the default one for
+    /// [`Seq::NONE`].
     pub(super) fn fingerprint(&self, entity: &EntityKey, seq: Seq) -> Result<Fingerprint, ReadError> {
         if seq == Seq::NONE {
             return Ok(Fingerprint::default());
@@ -59,7 +64,8 @@ impl Store {
         let mut window = Window::backward(&*self.disk);
         loop {
             let stored = self.record(&mut window, address)?;
-            if found <= seq {
+            // What stands before a tombstone may not be there, and a snapshot of it is of no use.
+            if found <= seq || stored.kind == Kind::TOMBSTONE {
                 return Ok(Fingerprint { address, checksum: stored.checksum });
             }
             (found, address) = (Seq(found.0 - 1), stored.previous);
@@ -82,7 +88,7 @@ impl Store {
         }
     }
 
-    /// At most `limit` records after `after`, without those that were discarded.
+    /// At most `limit` records after `after`, without those that were discarded or that a tombstone stands for.
     pub(super) fn feed(&self, after: Position, limit: usize) -> Result<Vec<Record>, ReadError> {
         let mut records = Vec::new();
         let mut bytes = 0;
@@ -118,6 +124,9 @@ impl Store {
                     last = end;
                     let Frame::Record(stored) = frame else { continue };
                     let entity = stored.key.parse().map_err(|_| damaged(address, Flaw::Malformed))?;
+                    if self.commits.is_superseded(&entity, stored.seq) {
+                        continue;
+                    }
                     bytes += stored.payload.len();
                     records.push(to_record(entity, &stored));
                 }

@@ -206,8 +206,8 @@ impl Active {
         self.contents.begin_group(start);
         for (outgoing, address) in group.iter().zip(&addresses) {
             match outgoing {
-                Outgoing::Record(record, _) => {
-                    self.contents.add(&record.entity, record.expected.next(), address.offset());
+                Outgoing::Record(record, _, skipped) => {
+                    self.contents.add(&record.entity, record.expected.next(), *address, *skipped);
                 }
                 Outgoing::Gap(count) => self.contents.skip(*count),
             }

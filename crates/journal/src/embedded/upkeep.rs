@@ -21,8 +21,9 @@ use enact_sync::Mutex;
 
 use super::PANICKED;
 use super::checkpoint::{CHECKPOINT, Checkpoint, merge};
-use super::compaction::{Holdings, Rewrite, rewrite};
-use super::format::segment_name;
+use super::commits::Commits;
+use super::compaction::{Holdings, Rewrite, Unwanted, rewrite};
+use super::format::{Address, segment_name};
 use super::manifest::Seal;
 use super::segment::Segment;
 use super::store::Store;
@@ -32,6 +33,8 @@ use super::watch::Watch;
 const GROWTH: u64 = 4;
 /// How many segments a checkpoint covers more than the one before at most: each is an open file while it is made.
 const SEGMENTS_AT_ONCE: usize = 64;
+/// Segments are looked through for what tombstones stand for when one in so many entities has got one since the last time.
+const WORTHWHILE: usize = 8;
 /// After a part that took long to read.
 const REST_MAX: Duration = Duration::from_secs(1);
 
@@ -42,32 +45,53 @@ enum Event {
     Sealed(Seal),
     /// These forgotten classes, in order, may be discarded.
     Discardable(Vec<String>),
+    /// What the tombstones before this stand for may be discarded, and there are so many of them that it may be worthwhile.
+    Superseded(Address),
     End,
 }
 
-/// Tells the thread which classes may be discarded.
+/// Tells the thread what may be discarded.
 pub(super) struct Discards {
     events: mpsc::Sender<Event>,
-    /// The classes that it was told of last.
-    told: Mutex<Vec<String>>,
+    told: Mutex<Told>,
     opened: Instant,
     /// Nothing may be discarded before the log has been open for so long.
     after: Duration,
 }
 
+/// What the thread was told, and what is known of tombstones.
+struct Told {
+    classes: Vec<String>,
+    /// How many tombstones it was told of.
+    tombstones: usize,
+    /// When they were counted last, how many there were, and where the log ended.
+    counted: (Instant, usize, Address),
+}
+
 impl Discards {
-    /// Of `forgotten` classes, which are in order, those of which `is_over` holds now.
-    pub(super) fn allow(&self, forgotten: impl FnOnce() -> Vec<String>, is_over: impl Fn(&str) -> bool) {
+    /// Of the forgotten classes those of which `is_over` holds now, and what tombstones stand for.
+    pub(super) fn allow(&self, commits: &Commits, is_over: impl Fn(&str) -> bool) {
         if self.opened.elapsed() < self.after {
             return;
         }
-        let mut classes = forgotten();
+        let mut classes = commits.forgotten();
         classes.retain(|class| is_over(class));
         let mut told = self.told.lock();
-        if *told != classes {
-            told.clone_from(&classes);
-            // After the end, the next start is told again.
-            self.events.send(Event::Discardable(classes)).unwrap_or_default();
+        // After the end, the next start is told again.
+        let tell = |event| self.events.send(event).unwrap_or_default();
+        if told.classes != classes {
+            told.classes.clone_from(&classes);
+            tell(Event::Discardable(classes));
+        }
+        let (counted, count, end) = told.counted;
+        if counted.elapsed() >= self.after {
+            let (entities, tombstones) = commits.counts();
+            let new = count - told.tombstones;
+            if new > 0 && new.saturating_mul(WORTHWHILE) >= entities {
+                told.tombstones = count;
+                tell(Event::Superseded(end));
+            }
+            told.counted = (Instant::now(), tombstones, commits.end());
         }
     }
 }
@@ -103,6 +127,7 @@ impl Upkeep {
             checkpoint_bytes,
             holdings,
             discardable: Vec::new(),
+            tombstones_before: Address::default(),
             has_news,
             is_ending: is_ending_there,
         };
@@ -117,9 +142,12 @@ impl Upkeep {
         self.events.send(Event::Sealed(seal)).unwrap_or_default();
     }
 
-    /// What tells it which classes may be discarded, when it has run for so long.
-    pub(super) fn discards(&self, after: Duration) -> Discards {
-        Discards { events: self.events.clone(), told: Mutex::default(), opened: Instant::now(), after }
+    /// What tells it what may be discarded, when it has run for so long.
+    pub(super) fn discards(&self, after: Duration, commits: &Commits) -> Discards {
+        let opened = Instant::now();
+        let counted = (opened, commits.counts().1, commits.end());
+        let told = Told { classes: Vec::new(), tombstones: 0, counted };
+        Discards { events: self.events.clone(), told: Mutex::new(told), opened, after }
     }
 
     /// Ends the thread, whatever it does, and waits for it.
@@ -150,6 +178,8 @@ struct Work {
     holdings: Holdings,
     /// The classes that may be discarded, in order.
     discardable: Vec<String>,
+    /// What tombstones before this stand for may be discarded.
+    tombstones_before: Address,
     /// Something has happened since it was last looked at what can be compacted.
     has_news: bool,
     is_ending: Arc<AtomicBool>,
@@ -190,6 +220,10 @@ impl Work {
                 self.make_checkpoint();
             }
             Event::Discardable(classes) => self.discardable = classes,
+            Event::Superseded(before) => {
+                self.holdings.are_superseded();
+                self.tombstones_before = before;
+            }
             Event::End => {}
         }
     }
@@ -217,7 +251,7 @@ impl Work {
 
     /// Compacts the segments of which that is worthwhile; `false` if one is not what was written.
     fn compact(&mut self, events: &Receiver<Event>) -> bool {
-        if self.discardable.is_empty() {
+        if self.discardable.is_empty() && self.tombstones_before == Address::default() {
             return true;
         }
         let classes = self.discardable.clone();
@@ -236,15 +270,17 @@ impl Work {
     }
 
     fn compact_segment(&mut self, number: u32, classes: &[String], events: &Receiver<Event>) -> io::Result<bool> {
-        let Store { disk, log, .. } = &*self.store;
-        let (disk, log) = (Arc::clone(disk), *log);
-        if !self.holdings.are_worthwhile(&*disk, log, number, classes)? {
+        let store = Arc::clone(&self.store);
+        let Store { disk, log, commits } = &*store;
+        let (log, tombstones_before) = (*log, self.tombstones_before);
+        let unwanted = Unwanted { classes, tombstones_before, commits };
+        if !self.holdings.are_worthwhile(&**disk, log, number, &unwanted)? {
             return Ok(true);
         }
         let (name, seal) = (segment_name(number), self.seals[number as usize - 1]);
         let before = disk.look_up(&name)?.size;
         let mut begun = Instant::now();
-        let written = match rewrite(&*disk, log, number, seal, classes, || self.rest(&mut begun, events))? {
+        let written = match rewrite(&**disk, log, number, seal, &unwanted, || self.rest(&mut begun, events))? {
             Rewrite::Done(written) => written,
             Rewrite::Stopped => return Ok(true),
             Rewrite::Damaged => return Ok(false),

@@ -11,9 +11,10 @@ use super::checkpoint::{CHECKPOINT, Checkpoint};
 use super::format::{Address, Footer, LogId, SegmentHeader, segment_name};
 use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
 use super::recover::{check_continues, count_segments, damage, find_footer, is_begun, remove_unfinished};
-use super::scan::{Scan, Stop, Tip, Tips, scan};
+use super::scan::{Known, Scan, Stop, Tip, Tips, scan};
 use super::segment::Whole;
 use crate::damage::{Damage, Flaw};
+use crate::discarded::Discarded;
 use crate::disk::{Disk, OsDisk};
 use crate::record::{EntityKey, Position};
 
@@ -123,6 +124,7 @@ pub fn adopt_on(disk: &dyn Disk) -> Result<Verification, OpenError> {
 pub(super) struct Verifier {
     pub(super) found: Verification,
     tips: Tips<'static>,
+    pub(super) discarded: Discarded,
     next: SegmentHeader,
     /// Known from the manifest or, without one, from the first segment.
     pub(super) log: Option<LogId>,
@@ -140,6 +142,7 @@ impl Default for Verifier {
         Self {
             found: Verification::default(),
             tips: Tips::default(),
+            discarded: Discarded::default(),
             next: SegmentHeader { number: 1, log: LogId(0), first: Position(1), previous_hash: [0; 32] },
             log: None,
             mark: HighWater::default(),
@@ -190,6 +193,12 @@ impl Verifier {
             }
         }
         self.found.damages.extend(self.mark.check_count(segment_count).err());
+        if self.found.is_sound()
+            && let Some(entity) = self.discarded.incomplete()
+        {
+            let flaw = Flaw::Discarded { entity: entity.clone() };
+            self.found.damages.push(damage(segment_count, 0, flaw));
+        }
         self.found.entity_count = self.tips.values().map(IndexMap::len).sum();
         Ok(())
     }
@@ -240,8 +249,13 @@ impl Verifier {
     fn take_sealed(&mut self, segment: &Whole, start: u32, header: &SegmentHeader, footer: &Footer) -> u32 {
         let groups = &segment.bytes[..start as usize];
         let number = header.number;
-        let Scan { contents, end, stop, .. } = scan(groups, header, &mut self.tips);
-        let hash = || if segment.discarded.is_some() { footer.hash } else { Sha256::digest(groups).into() };
+        let mut known = Known { tips: &mut self.tips, discarded: &mut self.discarded };
+        let mut scan = scan(groups, header, known.reborrow());
+        let is_compacted = segment.discarded.is_some();
+        let hash = || if is_compacted { footer.hash } else { Sha256::digest(groups).into() };
+        let settled =
+            if is_compacted && scan.stop.is_none() { scan.settle(footer, number, &mut known) } else { Ok(()) };
+        let Scan { contents, end, stop, .. } = scan;
         if let Some(Stop { offset, flaw, .. }) = stop {
             self.found.damages.push(damage(number, offset, flaw));
             // What follows can still be verified against what the footer says of this segment.
@@ -251,6 +265,8 @@ impl Verifier {
                     class.insert(entity.clone(), Tip { seq: share.last, address });
                 }
             }
+        } else if let Err(flaw) = settled {
+            self.found.damages.push(damage(number, start.into(), flaw));
         } else if contents.footer(hash()) != *footer {
             self.found.damages.push(damage(number, start.into(), Flaw::FooterMismatch));
         } else if segment.seal.is_none()
@@ -272,7 +288,8 @@ impl Verifier {
     }
 
     fn take_unsealed(&mut self, bytes: &[u8], header: &SegmentHeader) -> u32 {
-        let Scan { contents, end, stop, .. } = scan(bytes, header, &mut self.tips);
+        let known = Known { tips: &mut self.tips, discarded: &mut self.discarded };
+        let Scan { contents, end, stop, .. } = scan(bytes, header, known);
         self.found.last = Position(contents.next().0 - 1);
         self.end = end;
         let reached = self.mark.check_end(header.number, end);

@@ -19,5 +19,6 @@ mod processes;
 mod random_damage;
 mod salvage;
 mod snapshots;
+mod tombstones;
 mod vanishing;
 mod workload;

@@ -143,6 +143,27 @@ pub async fn records_of_one_entity_in_a_batch_follow_each_other<H: Harness>(mut 
     append(&journal, "A", 3, b"4").await;
 }
 
+/// Whatever a journal does with what it stands for, a tombstone is the last record of its entity.
+pub async fn a_tombstone_is_read_and_perhaps_what_it_stands_for<H: Harness>(mut harness: H) {
+    let journal = harness.open().await;
+    append(&journal, "A", 0, b"1").await;
+    append(&journal, "B", 0, b"2").await;
+    append(&journal, "A", 1, b"3").await;
+    let tombstone = NewRecord { kind: Kind::TOMBSTONE, ..record("A", 2, b"4") };
+    assert_eq!(journal.append(vec![tombstone]).await, Ok(Position(4)));
+    for after in [Seq::NONE, Seq(1), Seq(2)] {
+        let read = journal.read(&key("A"), after).await.unwrap();
+        let seqs: Vec<u64> = read.iter().map(|record| record.seq.0).collect();
+        assert!(seqs == [3] || seqs == (after.0 + 1..=3).collect::<Vec<_>>(), "after {after}: {seqs:?}");
+        assert_eq!(read.last().map(|record| (record.kind, &*record.payload)), Some((Kind::TOMBSTONE, &b"4"[..])));
+    }
+    assert_eq!(journal.read(&key("A"), Seq(3)).await, Ok(Vec::new()));
+    assert_eq!(journal.last(&key("A")).await, Ok(Seq(3)));
+    let feed = feed_all(&journal).await;
+    let last: Vec<u64> = feed.iter().map(|record| record.position.0).collect();
+    assert!(last == [2, 4] || last == [1, 2, 3, 4], "{last:?}");
+}
+
 /// An empty batch is durable when everything before it is, and has the position reached then.
 pub async fn empty_batch_is_a_barrier<H: Harness>(mut harness: H) {
     let journal = harness.open().await;

@@ -84,6 +84,7 @@ macro_rules! contract_tests {
             feed_is_read_in_pages
             batch_is_refused_as_a_whole
             records_of_one_entity_in_a_batch_follow_each_other
+            a_tombstone_is_read_and_perhaps_what_it_stands_for
             empty_batch_is_a_barrier
             stale_owner_is_fenced_off
             appends_take_effect_in_the_order_of_the_calls

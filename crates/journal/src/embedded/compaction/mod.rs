@@ -1,4 +1,5 @@
-//! Discards the records of [forgotten](crate::Journal::forget) classes from sealed segments, so that they take no space.
+//! Discards records that nobody reads any more from sealed segments, so that they take no space: those of
+//! [forgotten](crate::Journal::forget) classes, and those that a [tombstone](crate::Kind::TOMBSTONE) stands for.
 //!
 //! # When a segment is compacted
 //! When an eighth of its records can go: then it is written anew without them, beside the writer and with rests, and takes the place
@@ -7,11 +8,18 @@
 //! ([`segment`](super::segment)), so that the index, checkpoints and back-pointers hold, before a crash and after it.
 //!
 //! # What is never discarded
-//! Records of a segment that is not, byte by byte, the one that the manifest lists; and those of a class that was not forgotten. What a start
-//! has forgotten is only discarded if it is to be forgotten an hour later, too ([`Options::discard_after`](super::Options::discard_after)): a
+//! Records of a segment that is not, byte by byte, the one that the manifest lists; and those of a class that was not forgotten, but for those
+//! before a tombstone. What a start has forgotten is only discarded if it is to be forgotten an hour later, too ([`Options::discard_after`](super::Options::discard_after)): a
 //! clock that was ahead then must not cost what nobody can bring back.
 //! A segment names the classes that were discarded from it. They are forgotten in every later run, whatever it wants:
 //! what is left of them in other segments could not be told from damage.
+//!
+//! # Entities with a tombstone
+//! A tombstone was there for an hour before anything goes that it stands for: a look that ends before it, a backup for example, has read the
+//! records by then, or says that it has not.
+//!
+//! The footer goes on to count their records, so that the index can be made from footers. Whatever reads the segment itself knows that
+//! some of them may be missing ([`Discarded`](crate::discarded::Discarded)).
 
 mod rewrite;
 
@@ -20,12 +28,49 @@ use std::io;
 
 pub(super) use self::rewrite::{Rewrite, rewrite};
 use super::checkpoint::is_omitted;
-use super::format::LogId;
+use super::commits::Commits;
+use super::format::{Address, LogId, Share};
 use super::segment::{FooterReader, Segment};
 use crate::disk::Disk;
+use crate::record::{EntityKey, Seq};
 
 /// A segment is written anew when one of so many records can go.
 const WORTHWHILE: u64 = 8;
+
+/// What is not wanted any more.
+pub(super) struct Unwanted<'a> {
+    /// Classes, in order.
+    pub(super) classes: &'a [String],
+    /// Records that tombstones stand for which are before this in the log.
+    pub(super) tombstones_before: Address,
+    /// Says where the entities end.
+    pub(super) commits: &'a Commits,
+}
+
+impl Unwanted<'_> {
+    fn has_class(&self, class: &str) -> bool {
+        is_omitted(self.classes, class)
+    }
+
+    /// The number of the entity's tombstone, if it stands for what was before.
+    fn tombstone(&self, entity: &EntityKey) -> Option<Seq> {
+        let (last, address) = self.commits.tip(entity);
+        (address.is_of_tombstone() && address.is_before(self.tombstones_before)).then_some(last)
+    }
+
+    fn is_superseded(&self, entity: &EntityKey, seq: Seq) -> bool {
+        self.tombstone(entity).is_some_and(|tombstone| seq < tombstone)
+    }
+
+    /// For how many of the records that a footer counts of `entity` a tombstone stands.
+    fn superseded(&self, entity: &EntityKey, share: &Share) -> u64 {
+        match self.tombstone(entity) {
+            None => 0,
+            Some(tombstone) if share.last < tombstone => share.count,
+            Some(_) => share.count - 1,
+        }
+    }
+}
 
 /// What the sealed segments hold, as far as is known.
 #[derive(Debug, Default)]
@@ -41,14 +86,19 @@ struct Holding {
     count: u64,
     /// How many it has of each class.
     classes: BTreeMap<Box<str>, u64>,
+    /// For how many that it has a tombstone stands.
+    superseded: u64,
 }
 
 impl Holding {
-    fn read(disk: &dyn Disk, log: LogId, number: u32) -> io::Result<Self> {
-        let footer = FooterReader::open(&Segment::open(disk, number)?, log, number)?;
+    fn read(disk: &dyn Disk, log: LogId, number: u32, unwanted: &Unwanted<'_>) -> io::Result<Self> {
+        let segment = Segment::open(disk, number)?;
+        let footer = FooterReader::open(&segment, log, number)?;
         let mut classes = BTreeMap::<Box<str>, u64>::new();
+        let mut superseded = 0;
         for found in footer.entities() {
             let (entity, share) = found?;
+            superseded += unwanted.superseded(&entity, &share);
             match classes.get_mut(entity.class()) {
                 Some(count) => *count += share.count,
                 None => {
@@ -56,12 +106,13 @@ impl Holding {
                 }
             }
         }
-        Ok(Self { count: footer.head.count, classes })
+        let discarded = segment.head().map_or(0, |head| head.superseded);
+        Ok(Self { count: footer.head.count, classes, superseded: superseded.saturating_sub(discarded) })
     }
 }
 
 impl Holdings {
-    /// Whether segment `number` is to be compacted when the classes `forgotten`, which are in order, are.
+    /// Whether segment `number` is to be compacted.
     ///
     /// # Errors
     /// As the operating system reports.
@@ -70,7 +121,7 @@ impl Holdings {
         disk: &dyn Disk,
         log: LogId,
         number: u32,
-        forgotten: &[String],
+        unwanted: &Unwanted<'_>,
     ) -> io::Result<bool> {
         let index = number as usize - 1;
         if self.segments.len() <= index {
@@ -78,10 +129,10 @@ impl Holdings {
         }
         let holding = match self.segments[index].take() {
             Some(holding) => holding,
-            None => Holding::read(disk, log, number)?,
+            None => Holding::read(disk, log, number, unwanted)?,
         };
-        let useless = holding.classes.iter().filter(|(class, _)| is_omitted(forgotten, class));
-        let useless: u64 = useless.map(|(_, count)| count).sum();
+        let useless = holding.classes.iter().filter(|(class, _)| unwanted.has_class(class));
+        let useless = useless.map(|(_, count)| count).sum::<u64>() + holding.superseded;
         let is_worthwhile = useless > 0 && useless.saturating_mul(WORTHWHILE) >= holding.count;
         self.segments[index] = Some(holding);
         Ok(is_worthwhile)
@@ -90,5 +141,10 @@ impl Holdings {
     /// Segment `number` was compacted.
     pub(super) fn changed(&mut self, number: u32) {
         self.segments[number as usize - 1] = None;
+    }
+
+    /// More entities have ended.
+    pub(super) fn are_superseded(&mut self) {
+        self.segments.clear();
     }
 }

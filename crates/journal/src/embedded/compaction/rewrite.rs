@@ -1,11 +1,12 @@
-//! Writes a segment anew, without the records of some classes.
+//! Writes a segment anew, without the records that nobody wants.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
+use super::Unwanted;
+use crate::damage::Flaw;
 use crate::disk::{Disk, DiskFile};
-use crate::embedded::checkpoint::is_omitted;
 use crate::embedded::format::{
     Address, FooterHead, Frame, GAP_LEN, GROUP_HEADER_LEN, Gap, GroupHeader, HEADER_LEN, LogId, segment_name,
 };
@@ -15,6 +16,7 @@ use crate::embedded::reader::Reader;
 use crate::embedded::scan::Group;
 use crate::embedded::segment::{Compacted, FooterReader, Head, Kept, Segment};
 use crate::embedded::tail::UNFINISHED;
+use crate::record::EntityKey;
 
 /// How much is read and written between two looks whether to go on.
 const BYTES_AT_ONCE: usize = 1 << 20;
@@ -30,7 +32,7 @@ pub(in crate::embedded) enum Rewrite {
     Damaged,
 }
 
-/// Writes segment `number`, which has `seal`, without the records of `classes`, which are in order. After each part, `goes_on` says.
+/// Writes segment `number`, which has `seal`, without what is `unwanted`. After each part, `goes_on` says.
 ///
 /// # Errors
 /// As the operating system reports; nothing is left then.
@@ -39,7 +41,7 @@ pub(in crate::embedded) fn rewrite(
     log: LogId,
     number: u32,
     seal: Seal,
-    classes: &[String],
+    unwanted: &Unwanted<'_>,
     mut goes_on: impl FnMut() -> bool,
 ) -> io::Result<Rewrite> {
     let segment = Segment::open(disk, number)?;
@@ -52,7 +54,7 @@ pub(in crate::embedded) fn rewrite(
         return Ok(Rewrite::Damaged);
     }
     let name = format!("{}{UNFINISHED}", segment_name(number));
-    let source = Source { segment: &segment, log, number, classes };
+    let source = Source { segment: &segment, log, number, unwanted };
     let written = if is_stopped { Ok(Rewrite::Stopped) } else { source.write(disk, seal, &name, &mut goes_on) };
     if !matches!(written, Ok(Rewrite::Done(_))) {
         // The next start removes it if this fails, and the next rewriting replaces it.
@@ -66,7 +68,7 @@ struct Source<'a> {
     segment: &'a Segment,
     log: LogId,
     number: u32,
-    classes: &'a [String],
+    unwanted: &'a Unwanted<'a>,
 }
 
 /// A gap, and where it stands.
@@ -86,9 +88,16 @@ impl Source<'_> {
         let Some(gaps) = self.gaps(&self.segment.file, footer.start, &mut discarded, goes_on)? else {
             return Ok(Rewrite::Stopped);
         };
-        let footer_bytes = self.footer(&footer)?;
+        let (footer_bytes, superseded) = self.footer(&footer)?;
         let len = footer.start + footer_bytes.len() as u32;
-        let head = Head { number: self.number, log: self.log, seal, len, classes: discarded.into_iter().collect() };
+        let head = Head {
+            number: self.number,
+            log: self.log,
+            seal,
+            len,
+            classes: discarded.into_iter().collect(),
+            superseded,
+        };
 
         let mut out = Output::create(disk, name)?;
         out.put(&head.encode(&kept(&gaps, len)))?;
@@ -139,17 +148,16 @@ impl Source<'_> {
             let group = Group::decode(&bytes, self.log, address).map_err(|(_, flaw)| wrong(flaw.to_string()))?;
             let mut open: Option<Placed> = None;
             for (place, frame) in &group.frames {
-                let class = match frame {
-                    Frame::Record(stored) => stored.key.split_once('/').map_or("", |(class, _)| class),
-                    Frame::Gap(_) => "",
-                };
-                let is_wanted = matches!(frame, Frame::Record(_)) && !is_omitted(self.classes, class);
-                if is_wanted {
-                    gaps.extend(open.take());
-                    continue;
-                }
-                if !class.is_empty() && !discarded.contains(class) {
-                    discarded.insert(class.to_owned());
+                if let Frame::Record(stored) = frame {
+                    let entity: EntityKey = stored.key.parse().map_err(|_| wrong(Flaw::Malformed.to_string()))?;
+                    let is_of_class = self.unwanted.has_class(entity.class());
+                    if !is_of_class && !self.unwanted.is_superseded(&entity, stored.seq) {
+                        gaps.extend(open.take());
+                        continue;
+                    }
+                    if is_of_class && !discarded.contains(entity.class()) {
+                        discarded.insert(entity.class().to_owned());
+                    }
                 }
                 let (_, gap) = open.get_or_insert((place.offset(), Gap { first: frame.first(), len: 0, count: 0 }));
                 gap.len += frame.len() as u32;
@@ -161,20 +169,21 @@ impl Source<'_> {
         Ok(Some(gaps))
     }
 
-    /// The footer of what is wanted.
-    fn footer(&self, footer: &FooterReader) -> io::Result<Vec<u8>> {
-        let (mut entities, mut entity_count) = (Vec::new(), 0);
+    /// The footer without the classes that are not wanted, and how many of the records that it counts are not, either.
+    fn footer(&self, footer: &FooterReader) -> io::Result<(Vec<u8>, u64)> {
+        let (mut entities, mut entity_count, mut superseded) = (Vec::new(), 0, 0);
         for found in footer.entities() {
             let (entity, share) = found?;
-            if !is_omitted(self.classes, entity.class()) {
+            if !self.unwanted.has_class(entity.class()) {
                 share.encode(&entity, &mut entities);
                 entity_count += 1;
+                superseded += self.unwanted.superseded(&entity, &share);
             }
         }
         let mut marks = Vec::new();
         footer.marks()?.iter().for_each(|mark| mark.encode(&mut marks));
         let head = FooterHead { entity_count, ..footer.head };
-        Ok(head.encode(self.log, Address::new(self.number, footer.start), &entities, &marks))
+        Ok((head.encode(self.log, Address::new(self.number, footer.start), &entities, &marks), superseded))
     }
 
     /// Reads what was written: it has the gaps that it was to get, and groups that are whole.

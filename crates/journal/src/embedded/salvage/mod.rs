@@ -17,7 +17,7 @@
 //!
 //! # Discarded records
 //! A group of a segment that was compacted has the positions that it always had. Of a class of which some segment has lost records
-//! to compaction, nothing is taken from there on, and nothing is missing.
+//! to compaction, nothing is taken from there on, and nothing is missing. Nor is it of an entity whose tombstone comes later.
 //!
 //! # Where the log ends
 //! At the high-water mark or behind it, as when it is opened. If no slot of the manifest is whole, nobody knows whether
@@ -46,12 +46,14 @@ use self::promised::Promised;
 use self::walk::{Part, Walk, hash_of, walk};
 use super::OpenError;
 use super::checkpoint::CHECKPOINT;
+use super::contents::Contents;
 use super::format::{Address, Footer, Frame, HEADER_LEN, Hash, LogId, SegmentHeader, segment_name, segment_number};
 use super::manifest::Seal;
 use super::recover::{damage, find_footer};
 use super::scan::{Group as Stored, Tip};
 use super::segment::{Segment, Whole};
 use crate::damage::{Damage, Flaw};
+use crate::discarded::Discarded;
 use crate::disk::{Disk, OsDisk};
 use crate::record::{EntityKey, Group, Position};
 
@@ -102,7 +104,8 @@ pub struct Salvage {
     next: Position,
     tips: HashMap<EntityKey, Tip>,
     /// Classes of which records were discarded.
-    discarded: BTreeSet<String>,
+    over: BTreeSet<String>,
+    discarded: Discarded,
     /// Missing records of which nobody knows yet of which entity they are.
     unexplained: u64,
     /// Something was found since the last group.
@@ -141,7 +144,8 @@ impl Salvage {
             hash: Some([0; 32]),
             next: Position(1),
             tips: HashMap::new(),
-            discarded: BTreeSet::new(),
+            over: BTreeSet::new(),
+            discarded: Discarded::default(),
             unexplained: 0,
             is_interrupted: false,
             groups: Vec::new().into_iter(),
@@ -235,8 +239,8 @@ impl Salvage {
         }
         let Some(log) = log else { return Ok(Vec::new()) };
         if let Some(classes) = discarded {
-            self.discarded.extend(classes.iter().cloned());
-            self.tips.retain(|entity, _| !self.discarded.contains(entity.class()));
+            self.over.extend(classes.iter().cloned());
+            self.tips.retain(|entity, _| !self.over.contains(entity.class()));
         }
 
         let place = SegmentHeader { number, log, first: self.next, previous_hash: [0; 32] };
@@ -255,7 +259,7 @@ impl Salvage {
         match footer {
             _ if !is_of_log => {}
             Some((footer, start)) => {
-                self.finish_sealed(number, start, &footer);
+                self.finish_sealed(number, start, &footer, discarded.is_some());
                 self.compare_checkpoint(number);
             }
             None => self.finish_unsealed(number, bytes, walk.end, last_flaw),
@@ -279,8 +283,8 @@ impl Salvage {
         }
         let is_compacted = segment.discarded.is_some();
         let hash = if is_compacted { footer.hash } else { hash_of(&segment.bytes[..start as usize]) };
-        let contents = walk.contents(footer.first).map(|contents| contents.footer(hash));
-        if contents.as_ref() != Some(footer) {
+        let describes = |contents: Contents| contents.is_described_by(footer, hash, is_compacted);
+        if !walk.contents(footer.first).is_some_and(describes) {
             return Ok(Some(damage(number, start.into(), Flaw::FooterMismatch)));
         }
         Ok(seal.map(|_| damage(number, 0, Flaw::Unlisted)))
@@ -325,6 +329,7 @@ impl Salvage {
             return Err((None, Flaw::Order { expected: self.next, found: first }));
         }
         let mut unexplained = self.unexplained + (first.0 - self.next.0);
+        let mut discarded = self.discarded.clone();
         let mut tips: HashMap<EntityKey, (Tip, u64)> = HashMap::new();
         let mut next = first;
         for (place, frame) in &group.frames {
@@ -333,9 +338,15 @@ impl Salvage {
                 return Err(wrong(Flaw::Order { expected: next, found: frame.first() }));
             }
             next.0 += u64::from(frame.count());
-            let Frame::Record(stored) = frame else { continue };
+            let stored = match frame {
+                Frame::Record(stored) => stored,
+                Frame::Gap(gap) => {
+                    discarded.add(gap.count.into());
+                    continue;
+                }
+            };
             let entity: EntityKey = stored.key.parse().map_err(|_| wrong(Flaw::Malformed))?;
-            if self.discarded.contains(entity.class()) {
+            if self.over.contains(entity.class()) {
                 continue;
             }
             let (tip, missing) = match tips.get(&entity) {
@@ -343,22 +354,22 @@ impl Salvage {
                 None => (self.tips.get(&entity).copied().unwrap_or_default(), 0),
             };
             let expected = tip.seq.next();
-            let skipped = stored.seq.0.checked_sub(expected.0);
-            let follows = match skipped {
-                Some(0) => stored.previous == tip.address,
-                Some(skipped) => skipped <= unexplained,
-                None => false,
+            let chain = || wrong(Flaw::Chain { entity: entity.clone(), expected, found: stored.seq });
+            let skipped = match discarded.skip(&entity, expected, stored.seq) {
+                Some(0) if stored.previous != tip.address => return Err(chain()),
+                Some(_) => 0,
+                None => {
+                    stored.seq.0.checked_sub(expected.0).filter(|skipped| *skipped <= unexplained).ok_or_else(chain)?
+                }
             };
-            if !follows {
-                return Err(wrong(Flaw::Chain { entity, expected, found: stored.seq }));
-            }
-            let skipped = skipped.unwrap_or_default();
+            discarded.see(&entity, stored.kind);
             unexplained -= skipped;
             let tip = Tip { seq: stored.seq, address: *place };
             tips.insert(entity, (tip, missing + skipped));
         }
-        let taken = group.to_group(|class| self.discarded.contains(class));
+        let taken = group.to_group(|class| self.over.contains(class));
         let taken = taken.map_err(|offset| (Some(offset), Flaw::Malformed))?;
+        self.discarded = discarded;
         self.reach(first);
         for (entity, (tip, missing)) in tips {
             self.explain(&entity, missing);
@@ -377,7 +388,7 @@ impl Salvage {
         }
     }
 
-    fn finish_sealed(&mut self, number: u32, start: u32, footer: &Footer) {
+    fn finish_sealed(&mut self, number: u32, start: u32, footer: &Footer, is_compacted: bool) {
         self.hash = Some(footer.hash);
         let next = Position(footer.first.0.saturating_add(footer.count));
         if next < self.next || next > self.next && !self.is_interrupted {
@@ -385,12 +396,14 @@ impl Salvage {
         }
         self.reach(next);
         for (entity, share) in &footer.entities {
-            if self.discarded.contains(entity.class()) {
+            if self.over.contains(entity.class()) {
                 continue;
             }
             let tip = self.tips.get(entity).copied().unwrap_or_default();
-            let missing = share.last.0.saturating_sub(tip.seq.0);
-            if missing > 0 {
+            let left_out = share.last.0.saturating_sub(tip.seq.0);
+            if left_out > 0 {
+                let is_discarded = is_compacted && self.discarded.skip(entity, tip.seq, share.last).is_some();
+                let missing = if is_discarded { 0 } else { left_out };
                 self.explain(entity, missing.min(self.unexplained));
                 self.tips.insert(entity.clone(), Tip { seq: share.last, address: Address::new(number, share.offset) });
             }
@@ -400,7 +413,7 @@ impl Salvage {
     /// Compares the checkpoint, if it covers the segments up to this one and all of them are whole.
     fn compare_checkpoint(&mut self, number: u32) {
         let (last, hash) = (Position(self.next.0 - 1), self.hash.unwrap_or_default());
-        if self.diagnosis.is_sound() && self.believed.differs(number, last, hash, &self.discarded, &self.tips) {
+        if self.diagnosis.is_sound() && self.believed.differs(number, last, hash, &self.over, &self.tips) {
             self.found(Damage { file: CHECKPOINT.to_owned(), offset: 0, flaw: Flaw::Checkpoint });
         }
     }
@@ -426,6 +439,9 @@ impl Salvage {
     /// Everything was read.
     fn finish(&mut self) -> Result<(), OpenError> {
         self.reach(self.promised.mark.last.next());
+        for (entity, count) in std::mem::take(&mut self.discarded).into_incomplete() {
+            self.explain(&entity, count.min(self.unexplained));
+        }
         self.diagnosis.last = Position(self.next.0 - 1);
         self.diagnosis.entity_count = self.tips.len();
         check_unused(&*self.disk)

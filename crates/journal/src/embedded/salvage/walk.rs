@@ -81,7 +81,7 @@ impl<'a> Walk<'a> {
                     return None;
                 }
                 match frame {
-                    Frame::Record(stored) => contents.add(&stored.key.parse().ok()?, stored.seq, place.offset()),
+                    Frame::Record(stored) => contents.add(&stored.key.parse().ok()?, stored.seq, *place, 0),
                     Frame::Gap(gap) => contents.skip(gap.count),
                 }
             }

@@ -22,7 +22,8 @@
 //! | 36 | stretch count | | |
 //! | 40 | class count | | |
 //! | 44 | length of the class names, each two bytes with its length and then its text | | |
-//! | 48 | 0 | | |
+//! | 48 | how many of the records that the footer counts were discarded | | |
+//! | 56 | 0 | | |
 //! | 60 | checksum of the header before it | | |
 //!
 //! There is a place for each stretch, in order, and one for their end.
@@ -54,6 +55,8 @@ pub(in crate::embedded) struct Head {
     pub(in crate::embedded) len: u32,
     /// The classes whose records were discarded.
     pub(in crate::embedded) classes: Vec<String>,
+    /// How many of the records that the footer counts were discarded: tombstones stand for them.
+    pub(in crate::embedded) superseded: u64,
 }
 
 /// A stretch of bytes that are kept.
@@ -78,6 +81,7 @@ impl Head {
         for number in lens.into_iter().chain([kept.len() as u32, self.classes.len() as u32, names_len as u32]) {
             out.extend(number.to_le_bytes());
         }
+        out.extend(self.superseded.to_le_bytes());
         out.resize(HEADER_LEN - 4, 0);
         out.extend(crc32c::crc32c(&out).to_le_bytes());
         for name in &self.classes {
@@ -117,6 +121,7 @@ impl Head {
             seal: Seal { len: u32_at(&bytes, 24), checksum: u32_at(&bytes, 28) },
             len: u32_at(&bytes, 32),
             classes,
+            superseded: u64_at(&bytes, 48),
         };
         Ok(Some((head, u32_at(&bytes, 36), HEADER_LEN as u64 + u64::from(names_len))))
     }
@@ -318,7 +323,7 @@ mod tests {
             let kept = stretches(&cuts, len);
             let seal = Seal { len: len + 1, checksum: 7 };
             let classes = vec![".answer-1".to_owned(), String::new(), "b".repeat(300)];
-            let head = Head { number: 3, log: LogId(9), seal, len, classes };
+            let head = Head { number: 3, log: LogId(9), seal, len, classes, superseded: 1 << 40 };
             let place = tempfile::tempdir().expect("a directory");
             let disk = OsDisk::at(&place.path().join("data")).expect("a directory");
             let mut out = Output::create(&disk, &segment_name(3)).expect("new");
