@@ -358,6 +358,10 @@ pub(crate) struct Serve {
     /// a year at most
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = humantime::parse_duration)]
     pub(crate) keep_answers: Duration,
+    /// For how long what has happened to an object is kept after it has come to a final state, such as `90days`; an hour at
+    /// least. Then only the state stays, and the space is used again. For ever, if it is not given
+    #[arg(long, value_name = "TIME", value_parser = retention)]
+    pub(crate) retain: Option<Duration>,
     /// When an event may overlap with others of the same object that are not decided yet: `locking`, never (two-phase
     /// locking); `locking-early-release`, as soon as the one before is on its way to the disk; `psac`, whenever its
     /// preconditions hold on every outcome (path-sensitive atomic commit); `serializable`, as `psac`, and only if all outcomes
@@ -592,6 +596,13 @@ impl Admission {
         })?;
         Ok(Self { class: class.map(str::to_owned), strategy })
     }
+}
+
+/// How long histories are kept. A mistake of a unit must not cost them.
+fn retention(text: &str) -> Result<Duration, String> {
+    const MIN: Duration = Duration::from_secs(60 * 60);
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if time >= MIN { Ok(time) } else { Err("an hour at least: what is discarded does not come back".to_owned()) }
 }
 
 impl Serve {

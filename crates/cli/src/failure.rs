@@ -11,6 +11,7 @@ use enact_entities::{DecodeError, ShutdownError};
 #[cfg(any(feature = "nats", feature = "postgres"))]
 use enact_journal::ReadError;
 use enact_journal::{BackupError, BuildError, CloseError, EntityKey, OpenError, Position};
+use enact_rebel::Timestamp;
 use enact_server::{BindError, TlsError, TokenLineError, TokensError};
 use thiserror::Error;
 
@@ -88,6 +89,11 @@ pub(crate) enum Failure {
     Backup(#[from] BackupError),
     #[error("cannot restore to {}", path.display())]
     Restore { path: PathBuf, source: BuildError },
+    #[error(
+        "{entity} had not ended by that time, or just before, and its history was discarded after it ended at {ended}: restore to a time \
+         more than an hour after that, or from an earlier backup"
+    )]
+    Unrestorable { entity: EntityKey, ended: Timestamp },
     #[error("not repaired")]
     Repair(#[from] RepairError),
     #[error("record {position}, of {entity}, cannot be read")]
@@ -139,6 +145,9 @@ pub(crate) enum Failure {
         "--replicas is for NATS: on how many standbys PostgreSQL keeps a record is its setting `synchronous_standby_names`"
     )]
     Replicas,
+    #[cfg(any(feature = "nats", feature = "postgres"))]
+    #[error("--retain is for a data directory: a stream of NATS or a table of PostgreSQL keeps every record for ever")]
+    Retain,
     #[cfg(not(feature = "postgres"))]
     #[error(
         "this program was built without PostgreSQL: build it with `cargo build --release -p enact-cli --features postgres`"
@@ -177,6 +186,8 @@ impl Failure {
             Self::WithoutNats => 2,
             #[cfg(feature = "postgres")]
             Self::Replicas => 2,
+            #[cfg(any(feature = "nats", feature = "postgres"))]
+            Self::Retain => 2,
             #[cfg(not(feature = "postgres"))]
             Self::WithoutPostgres => 2,
             Self::Listen(_) | Self::Exposed { .. } => 3,
@@ -212,6 +223,7 @@ impl Failure {
             | Self::Damaged { .. }
             | Self::Restore { .. }
             | Self::Record { .. }
+            | Self::Unrestorable { .. }
             | Self::NotAllowed { .. }
             | Self::Close { .. } => 4,
             Self::Contract { source, .. } | Self::Audit { source, .. } if source.is_of_the_directory() => 4,

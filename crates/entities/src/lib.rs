@@ -128,7 +128,8 @@ pub use self::coordinator::{
 pub use self::engine::{
     Awaited, Command, DelayCount, DiskState, Doubt, DurationCounts, Durations, Engine, EngineOptions, Entities,
     EntityError, EventCount, Link, ManualClock, Membership, MessageError, Metrics, Network, News, NodeCounts, OTHER,
-    ReadError, Receipt, ShutdownError, Standing, SubmitError, SystemClock, Transport, Waits, WallClock, timer_key,
+    ReadError, Receipt, Retention, ShutdownError, Standing, SubmitError, SystemClock, Transport, Waits, WallClock,
+    timer_key,
 };
 pub use self::message::{Decide, Precommit, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{
@@ -142,6 +143,6 @@ pub use self::participant::{
 pub use self::reason::{Caller, Reason, Refusal};
 pub use self::rebel::Rebel;
 pub use self::record::{
-    AnswerRecord, DecisionRecord, DecodeError, Done, Idempotency, Pending, Prepared, Record, Snapshot,
+    AnswerRecord, DecisionRecord, DecodeError, Done, Idempotency, Pending, Prepared, Record, Snapshot, Tombstone,
 };
 pub use self::tx::{Attempt, Millis, ParseTxIdError, Slot, Timestamp, TxId};

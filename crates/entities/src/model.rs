@@ -49,6 +49,18 @@ pub trait Model: Send + Sync + 'static {
     /// Whether the instance has been created: it is not in its initial state. One in a final state has been.
     fn exists(&self, key: &EntityKey, state: &Self::State) -> bool;
 
+    /// Whether the life cycle ends in this state: no event changes the instance any more.
+    fn is_final(&self, key: &EntityKey, state: &Self::State) -> bool {
+        let _ = (key, state);
+        false
+    }
+
+    /// Whether `event` may lead to a state that [is final](Model::is_final).
+    fn may_end(&self, key: &EntityKey, event: &Self::Event) -> bool {
+        let _ = (key, event);
+        true
+    }
+
     /// The name of the event.
     fn event_name<'a>(&'a self, event: &'a Self::Event) -> &'a str;
 

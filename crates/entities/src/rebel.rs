@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use enact_rebel::{
     self as rebel, Answered, Class, Currency, Date, EventCall, Instance, Key, Migration, Money, Name, Percentage,
-    Reference, Spec, Type, Value, Violation,
+    Reference, Spec, StateKind, Type, Value, Violation,
 };
 use serde::Serialize;
 
@@ -105,6 +105,8 @@ struct Known {
     blank: BTreeMap<Name, Instance>,
     /// The events that do the same at any time.
     timeless: BTreeSet<Name>,
+    /// The states in which the life cycle ends.
+    finals: BTreeSet<Name>,
 }
 
 /// The order in which classes are looked for: shorter names come first, so that most comparisons read no text.
@@ -245,12 +247,14 @@ impl Rebel {
 impl Known {
     fn new(class: &Arc<Class>) -> Self {
         let blank = class.states().iter().map(|state| (Arc::clone(state.name()), blank(state.name())));
+        let finals = class.states().iter().filter(|state| state.kind() == StateKind::Final);
         let timeless = class.events().iter().filter(|event| !class.is_timed() && !class.reads_time(event));
         Self {
             class: Arc::clone(class),
             initial: class.initial(),
             blank: blank.collect(),
             timeless: timeless.map(|event| Arc::clone(event.name())).collect(),
+            finals: finals.map(|state| Arc::clone(state.name())).collect(),
         }
     }
 
@@ -526,6 +530,16 @@ impl Model for Rebel {
 
     fn exists(&self, entity: &EntityKey, state: &Instance) -> bool {
         self.known(entity.class()).is_some_and(|known| known.initial.state() != state.state())
+    }
+
+    fn is_final(&self, entity: &EntityKey, state: &Instance) -> bool {
+        self.known(entity.class()).is_some_and(|known| known.finals.contains(state.state()))
+    }
+
+    fn may_end(&self, entity: &EntityKey, event: &EventCall) -> bool {
+        let Some(known) = self.known(entity.class()) else { return false };
+        let ends = |event: &rebel::Event| event.transitions().any(|(_, target)| known.finals.contains(target));
+        known.class.event(event.event()).is_some_and(ends)
     }
 
     fn event_name<'a>(&'a self, event: &'a EventCall) -> &'a str {

@@ -28,12 +28,15 @@
 //! | `Answer` | coordinator | before the client is told | a refusal that a repeated request must get again |
 //! | `Timer` | engine, shared journal | with the `Committed` | this entity may have set a timer: it is looked at after a crash |
 //! | `End` | coordinator, two-phase | no | every participant has acknowledged |
+//! | `Swept` | engine | no | what had ended long ago before this position has a tombstone |
+//! | `Tombstone` | engine | no | the entity has ended in this state, which stands for all its records |
 
 mod reader;
 #[cfg(test)]
 mod tests;
 mod writer;
 
+use enact_journal::{Kind, Position};
 use enact_rebel::Value;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -114,6 +117,42 @@ pub enum Record<E> {
     },
     /// Nothing has happened: that it is durable shows that nobody had taken the journal over when it was written.
     Barrier,
+    /// The last record of an entity that is in a final state: what it says stands for all that those before it do.
+    Tombstone(Box<Tombstone>),
+    /// Every entity that had been in a final state for long enough because of a record up to this position has a tombstone.
+    Swept {
+        /// The position.
+        position: Position,
+    },
+}
+
+/// What an entity has ended as.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tombstone {
+    /// The transaction that led to the final state.
+    pub tx: TxId,
+    /// Its slot: the last one that has an effect.
+    pub slot: Slot,
+    /// Its time.
+    pub at: Timestamp,
+    /// The version of the contract that the state is of.
+    pub version: u32,
+    /// The bytes of the [`Snapshot`] of the entity.
+    pub snapshot: Vec<u8>,
+}
+
+impl Tombstone {
+    /// The entity as it has ended. Nothing is in progress.
+    ///
+    /// # Errors
+    /// If that is not of a version that this program knows.
+    pub fn snapshot<S, E>(&self) -> Result<Snapshot<S, E>, DecodeError>
+    where
+        S: Serialize + DeserializeOwned,
+        E: Serialize + DeserializeOwned,
+    {
+        Snapshot::decode(&self.snapshot)
+    }
 }
 
 /// What a participant must know again after a crash to keep its vote.
@@ -212,17 +251,22 @@ pub struct Pending<E> {
 }
 
 impl<E> Record<E> {
+    /// The [kind](Self::kind) of what has committed at an entity.
+    pub(crate) const COMMITTED: u8 = 3;
+
     /// The number under which the journal files this kind of record.
     pub const fn kind(&self) -> u8 {
         match self {
             Self::Prepared(_) => 1,
             Self::Outcome { .. } => 2,
-            Self::Committed { .. } => 3,
+            Self::Committed { .. } => Self::COMMITTED,
             Self::Decision(_) => 4,
             Self::Answer(_) => 5,
             Self::End { .. } => 6,
             Self::Timer { .. } => 7,
             Self::Barrier => 8,
+            Self::Swept { .. } => 9,
+            Self::Tombstone(_) => Kind::TOMBSTONE.0,
         }
     }
 
@@ -234,7 +278,12 @@ impl<E> Record<E> {
             Self::Committed { at, .. } => Some(*at),
             Self::Decision(decision) => Some(decision.answer.at),
             Self::Answer(answer) => Some(answer.at),
-            Self::Outcome { .. } | Self::End { .. } | Self::Timer { .. } | Self::Barrier => None,
+            Self::Outcome { .. }
+            | Self::End { .. }
+            | Self::Timer { .. }
+            | Self::Barrier
+            | Self::Tombstone(_)
+            | Self::Swept { .. } => None,
         }
     }
 
@@ -253,7 +302,13 @@ impl<E> Record<E> {
         match self {
             Self::Prepared(prepared) => Some(prepared.slot),
             Self::Outcome { slot, .. } | Self::Committed { slot, .. } => Some(*slot),
-            Self::Decision(_) | Self::Answer(_) | Self::End { .. } | Self::Timer { .. } | Self::Barrier => None,
+            Self::Tombstone(tombstone) => Some(tombstone.slot),
+            Self::Decision(_)
+            | Self::Answer(_)
+            | Self::End { .. }
+            | Self::Timer { .. }
+            | Self::Barrier
+            | Self::Swept { .. } => None,
         }
     }
 

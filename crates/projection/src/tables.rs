@@ -5,7 +5,7 @@ use std::fs::File;
 use std::ops::Bound;
 use std::path::Path;
 
-use enact_entities::{EntityChange, EntityKey, Model, Reason, Rebel};
+use enact_entities::{EntityChange, EntityKey, Model, Reason, Rebel, Snapshot};
 use enact_rebel::{Class, EventCall, Instance, Value};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, TypeName, WriteTransaction};
 use serde::{Deserialize, Serialize};
@@ -266,7 +266,11 @@ fn apply(begun: &WriteTransaction, model: &Rebel, change: &EntityChange<EventCal
 
 /// What `change` makes of an entity; nothing of one that nobody can use. Fails with the reasons if it is not possible.
 fn changed(model: &Rebel, change: &EntityChange<EventCall>, row: Option<Row>) -> Result<Option<Instance>, String> {
-    let EntityChange { entity, version, events, at, .. } = change;
+    let EntityChange { entity, version, events, at, tombstone, .. } = change;
+    if let Some(tombstone) = tombstone {
+        let snapshot: Result<Snapshot<Instance, EventCall>, _> = tombstone.snapshot();
+        return snapshot.map(|snapshot| Some(snapshot.base)).map_err(|cause| cause.to_string());
+    }
     let in_words = |reasons: Vec<Reason>| format!("{reasons:?}");
     let then = model.under(*version).ok_or_else(|| format!("version {version} of the specification is not known"))?;
     let mut state = match row {

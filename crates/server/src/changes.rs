@@ -13,12 +13,14 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
-use enact_entities::{Changes, Cursor, Entities, EntityChange, News, ReadError, Rebel};
-use enact_rebel::EventCall;
+use enact_entities::{Changes, Cursor, Entities, EntityChange, News, ReadError, Rebel, Snapshot, Tombstone};
+use enact_journal::EntityKey;
+use enact_rebel::{EventCall, Instance};
 use futures_util::stream::{self, Stream, StreamExt};
 use serde::Serialize;
 use serde_json::Value as JsonValue;
 use tokio::time::{Instant, sleep_until, timeout_at};
+use tracing::error;
 use utoipa::ToSchema;
 
 use crate::api::Api;
@@ -27,7 +29,7 @@ use crate::limits::{Peer, Stopping};
 use crate::problem::{InvalidParameter, Problem};
 use crate::request_id::current_request;
 use crate::shares::Share;
-use crate::{envelope, outcome};
+use crate::{envelope, outcome, value};
 
 /// Most changes of a page, and how many it has unless it is said.
 pub(crate) const PAGE_MAX: usize = 1000;
@@ -79,7 +81,31 @@ pub(crate) struct Entry<'a> {
     at: JsonValue,
     /// The version of the contract under which they happened.
     version: u32,
+    /// In order. What happened to an instance with a tombstone is not known.
     events: Vec<Called<'a>>,
+    /// What the instance has ended as, if what happened to it before was discarded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tombstone: Option<Ended>,
+}
+
+/// An instance in a final state.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = enact::Tombstone)]
+pub(crate) struct Ended {
+    state: String,
+    /// The fields that it has under that version.
+    #[schema(value_type = Object)]
+    fields: BTreeMap<String, JsonValue>,
+}
+
+impl Ended {
+    /// Nothing if the tombstone cannot be read, which is logged.
+    fn of(entity: &EntityKey, tombstone: &Tombstone) -> Option<Self> {
+        let snapshot: Result<Snapshot<Instance, EventCall>, _> = tombstone.snapshot();
+        let snapshot = snapshot.inspect_err(|cause| error!(%entity, %cause, "a tombstone cannot be read")).ok()?;
+        let fields = snapshot.base.fields().iter().map(|(name, value)| (name.to_string(), value::to_json(value)));
+        Some(Self { state: snapshot.base.state().to_string(), fields: fields.collect() })
+    }
 }
 
 /// How far a client has come in each shard.
@@ -163,7 +189,7 @@ fn is_wanted(classes: &BTreeSet<String>, change: &Known) -> bool {
 }
 
 fn entry<'a>(change: &'a Known, cursors: &Cursors) -> Entry<'a> {
-    let EntityChange { entity, slot, tx, at, version, events, .. } = change;
+    let EntityChange { entity, slot, tx, at, version, events, tombstone, .. } = change;
     Entry {
         cursor: cursors.text(),
         class: entity.class(),
@@ -173,6 +199,7 @@ fn entry<'a>(change: &'a Known, cursors: &Cursors) -> Entry<'a> {
         at: moment_to_json(*at),
         version: *version,
         events: events.iter().map(called).collect(),
+        tombstone: tombstone.as_deref().and_then(|tombstone| Ended::of(entity, tombstone)),
     }
 }
 

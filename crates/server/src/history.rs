@@ -36,6 +36,10 @@ pub(crate) struct Page<'a> {
     /// The `after` of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<u64>,
+    /// Whether only the last transaction is known, without its events: the instance has ended so long ago that the rest was
+    /// discarded.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    discarded: bool,
 }
 
 /// What one transaction did to the instance.
@@ -113,7 +117,8 @@ pub(crate) async fn history<E: Entities<Model = Rebel>>(
     let (_, key, deadline) = addressed(api, place, head, &mut unfit)?;
     let (after, limit) = page(head, &mut unfit);
     let asked = HistoryPart::Page { after, limit };
-    let (key, History { before, transactions, has_more }) = ask(api, peer, (key, deadline), asked, unfit).await?;
+    let (key, History { before, transactions, has_more, is_discarded }) =
+        ask(api, peer, (key, deadline), asked, unfit).await?;
     let model = api.entities.model();
     if transactions.is_empty() && !model.exists(&key, &before) {
         return Err(never_created(&key));
@@ -122,7 +127,8 @@ pub(crate) async fn history<E: Entities<Model = Rebel>>(
     let earlier = std::iter::once(&before).chain(transactions.iter().map(|happened| &happened.state));
     let entries = transactions.iter().zip(earlier).map(|(happened, before)| entry(happened, before));
     let transactions = entries.collect();
-    Ok(Json(Page { class: key.class(), id: key.id(), transactions, next }).into_response())
+    let page = Page { class: key.class(), id: key.id(), transactions, next, discarded: is_discarded };
+    Ok(Json(page).into_response())
 }
 
 /// What the instance was at `time`; `unfit` is what else is wrong with the request.
@@ -135,12 +141,20 @@ pub(crate) async fn past<E: Entities<Model = Rebel>>(
 ) -> Result<Response, Problem> {
     let at = moment(time, api.entities.time()).map_err(|problem| unfit.push(invalid("at", problem))).ok();
     let asked = HistoryPart::At(at.unwrap_or_default());
-    let (key, History { transactions, .. }) = ask(api, peer, addressed, asked, unfit).await?;
+    let (key, History { transactions, is_discarded, .. }) = ask(api, peer, addressed, asked, unfit).await?;
     let model = api.entities.model();
     let exists = |last: &&Known| model.under(last.version).is_some_and(|model| model.exists(&key, &last.state));
     let Some(last) = transactions.last().filter(exists) else {
-        let detail = format!("there was no {key} at {time}: it was created later, or never");
-        return Err(Problem::new(ProblemKind::NoSuchInstance, detail));
+        return Err(if is_discarded {
+            let detail = format!(
+                "what {key} was at {time} is not known any more: it ended later, and so long ago that its history was \
+                 discarded; a backup from before may have it"
+            );
+            Problem::new(ProblemKind::HistoryDiscarded, detail)
+        } else {
+            let detail = format!("there was no {key} at {time}: it was created later, or never");
+            Problem::new(ProblemKind::NoSuchInstance, detail)
+        });
     };
     let Happened { tx, version, state, .. } = last;
     let past = Past {

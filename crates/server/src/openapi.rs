@@ -340,6 +340,7 @@ fn read(class: &Class, access: Access) -> Operation {
         .parameter(deadline())
         .response("200", found)
         .response("404", problem("The instance was never created, or not by then"))
+        .response("410", problem("What the instance was then was discarded"))
         .response("422", problem("Id, query or headers are not as declared"))
         .response("504", problem("The deadline passed while the read waited"));
     everywhere(operation, access).build()

@@ -27,6 +27,8 @@ pub(crate) enum ProblemKind {
     NoSuchEvent,
     /// The instance was never created.
     NoSuchInstance,
+    /// The instance has ended, and what it was before is not kept any more.
+    HistoryDiscarded,
     /// The resource does not know this method.
     MethodNotAllowed,
     /// The body did not arrive in time.
@@ -82,13 +84,14 @@ pub(crate) enum ProblemKind {
 impl ProblemKind {
     /// All of them.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 29] = {
+    pub(crate) const ALL: [Self; 30] = {
         use ProblemKind as K;
         [
             K::NoSuchResource,
             K::NoSuchClass,
             K::NoSuchEvent,
             K::NoSuchInstance,
+            K::HistoryDiscarded,
             K::MethodNotAllowed,
             K::BodyTimeout,
             K::Unauthenticated,
@@ -131,6 +134,7 @@ impl ProblemKind {
             K::NoSuchClass => ("no-such-class", StatusCode::NOT_FOUND, "No such class"),
             K::NoSuchEvent => ("no-such-event", StatusCode::NOT_FOUND, "No such event"),
             K::NoSuchInstance => ("no-such-instance", StatusCode::NOT_FOUND, "No such instance"),
+            K::HistoryDiscarded => ("history-discarded", StatusCode::GONE, "The history was discarded"),
             K::MethodNotAllowed => ("method-not-allowed", StatusCode::METHOD_NOT_ALLOWED, "Method not allowed"),
             K::BodyTimeout => ("body-timeout", StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time"),
             K::Unauthenticated => ("unauthenticated", StatusCode::UNAUTHORIZED, "Unauthenticated"),

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::io::{self, BufWriter, ErrorKind, Write};
 
-use enact_entities::{Action, Decision, Prepared, Record, Slot, Timestamp, TxId};
+use enact_entities::{Action, Decision, Prepared, Record, Slot, Snapshot, Timestamp, Tombstone, TxId};
 use enact_journal::{EntityKey, Group, Position, Record as Stored};
-use enact_rebel::{Caller, EventCall, Name};
+use enact_rebel::{Caller, EventCall, Instance, Name};
 use enact_server::to_json;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
@@ -26,12 +26,32 @@ struct Line<'a> {
     id: &'a str,
     /// The place of the transaction in the history of the entity.
     slot: Slot,
-    event: &'a Name,
-    arguments: Map<String, Json>,
+    #[serde(flatten)]
+    what: What<'a>,
     /// Of the contract.
     version: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     caller: Option<&'a Name>,
+}
+
+/// What a line says of an instance.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum What<'a> {
+    Event {
+        event: &'a Name,
+        arguments: Map<String, Json>,
+    },
+    /// It is in this final state, and events before may not be in the journal any more.
+    Tombstone {
+        tombstone: Ended,
+    },
+}
+
+#[derive(Serialize)]
+struct Ended {
+    state: String,
+    fields: Map<String, Json>,
 }
 
 /// Prints the events of `groups`.
@@ -89,32 +109,57 @@ impl<W: Write> Export<W> {
                 }
                 _ => Ok(()),
             },
-            Record::Decision(_) | Record::Answer(_) | Record::End { .. } | Record::Timer { .. } | Record::Barrier => {
-                Ok(())
+            Record::Tombstone(tombstone) => {
+                let snapshot: Snapshot<Instance, EventCall> = tombstone
+                    .snapshot()
+                    .map_err(|source| Failure::Record { position: *position, entity: entity.clone(), source })?;
+                let state = snapshot.base.state().to_string();
+                let fields = snapshot.base.fields().iter();
+                let fields = fields.map(|(name, value)| (name.to_string(), to_json(value))).collect();
+                let Tombstone { tx, slot, at, version, .. } = *tombstone;
+                let commit = Commit { position: *position, tx, slot, at, version };
+                self.line(entity, commit, What::Tombstone { tombstone: Ended { state, fields } }, None)
             }
+            Record::Decision(_)
+            | Record::Answer(_)
+            | Record::End { .. }
+            | Record::Timer { .. }
+            | Record::Barrier
+            | Record::Swept { .. } => Ok(()),
         }
     }
 
     fn events(&mut self, entity: &EntityKey, commit: Commit, events: &[EventCall]) -> Result<(), Failure> {
-        let Commit { position, tx, slot, at, version } = commit;
         // A note says that a timed event was refused: nothing has happened.
         for event in events.iter().filter(|event| !event.is_note()) {
-            let line = Line {
-                position,
-                transaction: tx.to_string(),
-                at: shown(at).to_string(),
-                class: entity.class(),
-                id: entity.id(),
-                slot,
-                event: event.event(),
-                arguments: event.arguments().iter().map(|(name, value)| (name.to_string(), to_json(value))).collect(),
-                version,
-                caller: event.caller().map(Caller::id),
-            };
-            serde_json::to_writer(&mut self.out, &line).map_err(|error| Failure::Output(error.into()))?;
-            self.out.write_all(b"\n").map_err(Failure::Output)?;
+            let arguments = event.arguments().iter().map(|(name, value)| (name.to_string(), to_json(value))).collect();
+            let what = What::Event { event: event.event(), arguments };
+            self.line(entity, commit, what, event.caller().map(Caller::id))?;
         }
         Ok(())
+    }
+
+    fn line(
+        &mut self,
+        entity: &EntityKey,
+        commit: Commit,
+        what: What<'_>,
+        caller: Option<&Name>,
+    ) -> Result<(), Failure> {
+        let Commit { position, tx, slot, at, version } = commit;
+        let line = Line {
+            position,
+            transaction: tx.to_string(),
+            at: shown(at).to_string(),
+            class: entity.class(),
+            id: entity.id(),
+            slot,
+            what,
+            version,
+            caller,
+        };
+        serde_json::to_writer(&mut self.out, &line).map_err(|error| Failure::Output(error.into()))?;
+        self.out.write_all(b"\n").map_err(Failure::Output)
     }
 }
 

@@ -19,6 +19,7 @@ use thiserror::Error;
 
 use self::parts::{Parts, read};
 use self::plan::{Plan, Span};
+use super::restore::tombstones;
 use super::{in_words, of_directory};
 use crate::args;
 use crate::failure::Failure;
@@ -94,17 +95,21 @@ fn build(parts: &Parts<'_>, plan: &Plan, to: &Path) -> Result<(), Failure> {
     let failed = |source| Failure::Restore { path: to.to_owned(), source };
     let mut log = LogBuilder::begin(to, Options::default().segment_bytes).map_err(failed)?;
     let mut last = Position::START;
+    let mut buried = Vec::new();
     read(parts, |group| {
-        let is_kept = group.first() <= plan.last;
-        if is_kept {
+        if group.first() <= plan.last {
             last = group.last();
             log.push(group).map_err(failed)?;
+        } else if let Some(end) = plan.kept.latest() {
+            // What a tombstone stands for was discarded, and is not lost with it.
+            buried.extend(tombstones(&group)?.into_iter().filter(|tombstone| tombstone.had_ended_by(end)));
         }
-        Ok(is_kept)
+        Ok(true)
     })?;
     if last != plan.last {
         return Err(RepairError::Changed.into());
     }
+    buried.into_iter().try_for_each(|tombstone| log.bury(tombstone.record)).map_err(failed)?;
     log.finish().map_err(failed)?;
     Ok(())
 }

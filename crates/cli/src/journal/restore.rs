@@ -4,21 +4,26 @@
 //! not ascend, as clocks are set back and as a transaction has its time before its place: the prefix ends before the first
 //! group with a transaction that is too late.
 //!
+//! # Entities that have ended
+//! What has happened to them may have been discarded, and a tombstone that stands for it was written much later. If it says that the
+//! entity had ended before the time, it is written behind the prefix. Otherwise nobody knows what the entity was at that time, and
+//! nothing is restored.
+//!
 //! Snapshots and what is known of timers are made anew from the records.
 
 use std::path::Path;
 
-use enact_journal::{BackupReader, BuildError, LogBuilder, Options};
+use enact_journal::{BackupReader, BuildError, Group, Kind, LogBuilder, Options, Record};
 use enact_rebel::Timestamp;
 
-use super::tally::{Tally, Times, shown};
+use super::tally::{Tally, Times, decode, shown};
 use crate::failure::Failure;
 
 pub(super) fn run(file: &Path, data: &Path, until: Option<Timestamp>) -> Result<(), Failure> {
     let failed = |source: BuildError| Failure::Restore { path: data.to_owned(), source };
     let backup = BackupReader::open(file)?;
     let mut log = LogBuilder::begin(data, Options::default().segment_bytes).map_err(failed)?;
-    let (mut kept, mut left_out) = (Tally::default(), Tally::default());
+    let (mut kept, mut left_out, mut buried) = (Tally::default(), Tally::default(), 0_u64);
     for group in backup {
         let group = group?;
         let times = match until {
@@ -29,6 +34,14 @@ pub(super) fn run(file: &Path, data: &Path, until: Option<Timestamp>) -> Result<
         // What is left out is read all the same: the file is what was written, or nothing is restored.
         if is_late || !left_out.is_empty() {
             left_out.add(&group, times);
+            for tombstone in tombstones(&group)? {
+                if until.is_some_and(|until| tombstone.had_ended_by(until)) {
+                    log.bury(tombstone.record).map_err(failed)?;
+                    buried += 1;
+                } else if log.has_gaps() {
+                    return Err(tombstone.into_failure());
+                }
+            }
         } else {
             kept.add(&group, times);
             log.push(group).map_err(failed)?;
@@ -36,8 +49,43 @@ pub(super) fn run(file: &Path, data: &Path, until: Option<Timestamp>) -> Result<
     }
     log.finish().map_err(failed)?;
     println!("restored: {kept}");
+    if buried > 0 {
+        println!("restored: {buried} objects that had ended, as they were");
+    }
     if !left_out.is_empty() {
         println!("left out: {left_out}");
     }
     Ok(())
+}
+
+/// A clock may have been set back by so much since an entity ended.
+const SET_BACK_MAX: i64 = 60 * 60 * 1000;
+
+/// A tombstone behind the end of what is restored.
+pub(super) struct Buried {
+    pub(super) record: Record,
+    ended: Timestamp,
+}
+
+impl Buried {
+    /// Whether the entity was by that time what the tombstone says.
+    pub(super) fn had_ended_by(&self, time: Timestamp) -> bool {
+        self.ended.millis().saturating_add(SET_BACK_MAX) <= time.millis()
+    }
+
+    fn into_failure(self) -> Failure {
+        let (entity, ended) = (self.record.entity, self.ended);
+        Failure::Unrestorable { entity, ended }
+    }
+}
+
+/// The tombstones in `group`.
+pub(super) fn tombstones(group: &Group) -> Result<Vec<Buried>, Failure> {
+    let mut found = Vec::new();
+    for record in group.records().iter().filter(|record| record.kind == Kind::TOMBSTONE) {
+        if let enact_entities::Record::Tombstone(tombstone) = decode(record)? {
+            found.push(Buried { record: record.clone(), ended: shown(tombstone.at) });
+        }
+    }
+    Ok(found)
 }

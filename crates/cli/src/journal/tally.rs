@@ -58,6 +58,11 @@ impl Tally {
         self.times = both(self.times, times);
     }
 
+    /// The time of the latest transaction.
+    pub(crate) fn latest(&self) -> Option<enact_rebel::Timestamp> {
+        self.times.map(|times| shown(times.latest))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.groups == 0
     }

@@ -19,7 +19,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use enact_entities::{Engine, EngineOptions, Entities, Limits as AdmissionLimits, Rebel, ShutdownError, Strategies};
+use enact_entities::{
+    Engine, EngineOptions, Entities, Limits as AdmissionLimits, Rebel, Retention, ShutdownError, Strategies,
+};
 use enact_journal::disk::{Disk, OsDisk, SlowDisk};
 #[cfg(feature = "nats")]
 use enact_journal::nats::{Nats, Options as NatsOptions};
@@ -64,6 +66,10 @@ fn start(args: &args::Serve, log: &Log) -> Result<(), Failure> {
         return Err(Failure::External { class: class.name().to_string() });
     }
     let strategies = strategies(args, &spec)?;
+    #[cfg(any(feature = "nats", feature = "postgres"))]
+    if args.retain.is_some() && (args.journal.is_some() || args.cluster.is_some()) {
+        return Err(Failure::Retain);
+    }
     let tokens = args.tokens.as_deref().map(Tokens::read).transpose()?;
     let tls = args.tls.files().map(Tls::read).transpose()?;
     let limits = Limits::within(raise_file_limit());
@@ -74,6 +80,9 @@ fn start(args: &args::Serve, log: &Log) -> Result<(), Failure> {
     runtime.shutdown_background();
     ended
 }
+
+/// For how long a server runs before it discards any history: by then the clock has been put right.
+const RETAIN_AFTER: Duration = Duration::from_secs(60 * 60);
 
 fn strategies(args: &args::Serve, spec: &Spec) -> Result<Strategies, Failure> {
     let strategies = args.strategies().map_err(|why| Failure::Admission { why })?;
@@ -134,6 +143,7 @@ async fn serve(
         },
         live_bytes_max: usize::try_from(args.memory.as_u64()).unwrap_or(usize::MAX),
         keep_answers: args.keep_answers,
+        retention: args.retain.map(|keep| Retention { keep, begin_after: RETAIN_AFTER }),
         barrier_reads: args.barrier_reads,
         ..EngineOptions::default()
     };

@@ -18,6 +18,7 @@ pub use self::cursor::{Cursor, ParseCursorError};
 pub(crate) use self::stretch::{Stretch, last_before};
 use crate::EntityKey;
 use crate::model::Model;
+use crate::record::Tombstone;
 use crate::tx::{Slot, Timestamp, TxId};
 
 /// What one transaction did to one entity.
@@ -36,8 +37,11 @@ pub struct EntityChange<E> {
     pub at: Timestamp,
     /// The version of the contract under which they happened.
     pub version: u32,
-    /// The events, in order.
+    /// The events, in order. Those of an entity with a tombstone are not known.
     pub events: Vec<E>,
+    /// What the entity has ended as, if its records before were discarded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tombstone: Option<Box<Tombstone>>,
 }
 
 /// Some of the changes of a journal, one after the other.

@@ -1,12 +1,12 @@
 //! A stretch of a journal, and the places of the changes in it.
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use enact_journal::{Position, Seq};
+use enact_journal::{Kind, Position, Seq};
 
 use super::{Changes, Cursor, EntityChange};
 use crate::EntityKey;
 use crate::admission::Decision;
-use crate::record::{Prepared, Record};
+use crate::record::{Prepared, Record, Tombstone};
 use crate::tx::{Slot, Timestamp, TxId};
 
 /// How far back an open promise is read again. What is promised longer is looked up when it is decided.
@@ -56,6 +56,7 @@ struct Effect<E> {
     at: Timestamp,
     version: u32,
     events: Vec<E>,
+    tombstone: Option<Box<Tombstone>>,
 }
 
 /// A commit whose promise is not in the stretch.
@@ -103,7 +104,7 @@ impl<E> Stretch<E> {
 
     /// Whether records of this kind say something about changes.
     pub(crate) const fn is_told_by(kind: u8) -> bool {
-        matches!(kind, 1..=3)
+        matches!(kind, 1..=3) || kind == Kind::TOMBSTONE.0
     }
 
     /// Goes on up to `position`.
@@ -136,11 +137,23 @@ impl<E> Stretch<E> {
                 }
             }
             Record::Committed { tx, slot, events, at, version, overlap } => {
-                let effect = Some(Effect { tx, at, version, events });
+                let effect = Some(Effect { tx, at, version, events, tombstone: None });
                 let first_undecided = first_undecided(slot, overlap);
                 self.commit(Commit { position, seq, entity, slot, first_undecided, number: 0, effect });
             }
-            Record::Decision(_) | Record::Answer(_) | Record::End { .. } | Record::Timer { .. } | Record::Barrier => {}
+            // Whoever has been given the transaction itself knows what the entity has ended as.
+            Record::Tombstone(tombstone) => {
+                let Tombstone { tx, slot, at, version, .. } = *tombstone;
+                let effect = Effect { tx, at, version, events: Vec::new(), tombstone: Some(tombstone) };
+                let effect = Some(effect);
+                self.commit(Commit { position, seq, entity, slot, first_undecided: slot, number: 0, effect });
+            }
+            Record::Decision(_)
+            | Record::Answer(_)
+            | Record::End { .. }
+            | Record::Timer { .. }
+            | Record::Barrier
+            | Record::Swept { .. } => {}
         }
     }
 
@@ -278,13 +291,13 @@ impl<E> Stretch<E> {
             if self.after.has_passed(place, number - 1) {
                 continue;
             }
-            let Effect { tx, at, version, events } = effect;
+            let Effect { tx, at, version, events, tombstone } = effect;
             let (entity, slot) = (commit.entity.clone(), commit.slot);
             let is_last = self.due.first_key_value().is_none_or(|((next, _), _)| *next > place);
             let from = if is_last { self.first_needed(after(place)) } else { from };
             let cursor = Cursor::new(from, place, number);
             self.given.next = cursor;
-            self.given.changes.push(EntityChange { cursor, entity, slot, tx, at, version, events });
+            self.given.changes.push(EntityChange { cursor, entity, slot, tx, at, version, events, tombstone });
         }
     }
 
@@ -308,7 +321,8 @@ fn after(position: Position) -> Position {
 impl<E> Effect<E> {
     fn of(prepared: Prepared<E>) -> Self {
         let Prepared { branch, version, .. } = prepared;
-        Self { tx: branch.tx, at: branch.at, version, events: branch.work.into_events().collect() }
+        let events = branch.work.into_events().collect();
+        Self { tx: branch.tx, at: branch.at, version, events, tombstone: None }
     }
 }
 

@@ -72,7 +72,12 @@ impl<M: Model> Coordinator<M> {
                     decided.remove(&tx);
                 }
                 Record::Barrier => {}
-                Record::Prepared(_) | Record::Outcome { .. } | Record::Committed { .. } | Record::Timer { .. } => {
+                Record::Prepared(_)
+                | Record::Outcome { .. }
+                | Record::Committed { .. }
+                | Record::Timer { .. }
+                | Record::Tombstone(_)
+                | Record::Swept { .. } => {
                     return Err(CoordinatorRecoveryError::Misplaced { coordinator: coordinator.key, index });
                 }
             }

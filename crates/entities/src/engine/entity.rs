@@ -518,6 +518,23 @@ impl<M: Model, J: Journal> Entity<M, J> {
         answer
     }
 
+    /// What the entity is, if it is in a final state by the transaction in `slot`, and nothing of it is under way.
+    pub(super) fn ended(&self, slot: Slot) -> Answered<Option<Snapshot<M::State, M::Event>>> {
+        let ended = |participant: &Participant<M>| {
+            let is_last = participant.admission().next_slot() == slot.next();
+            let is_final = self.of.model.is_final(&self.of.key, participant.admission().base());
+            (is_last && is_final && participant.is_idle()).then(|| participant.snapshot())
+        };
+        let ended = self.participant.as_ref().map(ended).map_err(Clone::clone);
+        Answer::now(ended.map(|ended| ended.filter(|snapshot| snapshot.pending.is_empty())))
+    }
+
+    /// The tombstone of the entity is durable as its record `seq`.
+    pub(super) fn buried(&mut self, seq: Seq) -> Answer<()> {
+        self.durable.add(seq);
+        Answer::now(())
+    }
+
     /// The first slot whose transaction is not decided, or not given yet.
     pub(super) fn first_unapplied(&self) -> Answered<Slot> {
         let first = self.participant.as_ref().map(|participant| participant.admission().first_unapplied());
@@ -573,6 +590,10 @@ async fn recover<M: Model, J: Journal>(of: &Parts<M, J>) -> Result<Recovered<M>,
     let mut records = Vec::new();
     let mut durable = DurableRecords::up_to(covered);
     for record in loaded.records {
+        if record.kind == Kind::TOMBSTONE {
+            // Those before may not be there.
+            durable = DurableRecords::up_to(record.seq);
+        }
         durable.add(record.seq);
         let decoded = Record::<M::Event>::decode(&record.payload);
         records.push(decoded.map_err(|cause| EntityError::undecodable(key, record.seq, cause))?);

@@ -44,6 +44,7 @@ mod progress;
 mod promises;
 mod reading;
 mod requests;
+mod retention;
 mod stopping;
 mod timers;
 mod transaction;
@@ -79,7 +80,7 @@ use self::metrics::Counts;
 pub use self::metrics::{DelayCount, EventCount, Metrics, OTHER};
 use self::news::Announcer;
 pub use self::news::News;
-pub use self::options::EngineOptions;
+pub use self::options::{EngineOptions, Retention};
 use self::progress::Progress;
 use self::requests::{Answers, Running};
 use self::timers::Timers;
@@ -169,6 +170,7 @@ struct Shared<M: Model, J: Journal> {
     /// Why the journal is not kept as it must be, if it is not.
     violation: Mutex<Option<String>>,
     check_every: Duration,
+    retention: Option<Retention>,
     /// Names the coordinators of all transactions, which participants of this process never have to look for.
     coordinator: EntityKey,
     in_flight: AtomicUsize,
@@ -257,6 +259,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             barrier_reads: options.barrier_reads,
             violation: Mutex::default(),
             check_every: options.check_every,
+            retention: options.retention,
             committer,
             elsewhere,
             journal,

@@ -5,6 +5,20 @@ use super::clock;
 use super::requests::Answers;
 use crate::admission::{Limits, Strategies};
 
+/// For how long the records of an entity are kept that has come to a final state.
+///
+/// Then [`Engine::maintain`](super::Engine::maintain) writes a [tombstone](crate::Tombstone), which has the state and stands for all
+/// records before. The entity is read and asked as before; its history, what it was earlier, and its single changes are known no more.
+/// A [journal](enact_journal::Kind::TOMBSTONE) that discards records has their space again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// How long, from the last transaction on.
+    pub keep: Duration,
+    /// For how long the engine is open before the first tombstone is written: a clock that was wrong at the start has been put right
+    /// by then.
+    pub begin_after: Duration,
+}
+
 /// How an engine behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
@@ -28,6 +42,8 @@ pub struct EngineOptions {
     /// How often [`Engine::maintain`](super::Engine::maintain) looks whether the journal is
     /// [kept as it must be](enact_journal::Journal::check).
     pub check_every: Duration,
+    /// Whether entities that have ended get tombstones, and their records are not kept for ever.
+    pub retention: Option<Retention>,
     /// For how long a request that is repeated under its idempotency key gets its earlier answer, a year at most. Afterwards
     /// it is a new request.
     pub keep_answers: Duration,
@@ -45,7 +61,7 @@ impl EngineOptions {
 impl Default for EngineOptions {
     /// [`Strategy::Serializable`](crate::Strategy::Serializable) for all classes, 4,096 commands under way, 256 MiB of entities
     /// that are put away after ten minutes without use, 5 s for an append, no barrier, a look at the journal each minute, a day for
-    /// answers.
+    /// answers, no tombstones.
     fn default() -> Self {
         Self {
             strategies: Strategies::default(),
@@ -56,6 +72,7 @@ impl Default for EngineOptions {
             slow_after: Duration::from_secs(5),
             barrier_reads: false,
             check_every: Duration::from_secs(60),
+            retention: None,
             keep_answers: Duration::from_secs(24 * 60 * 60),
         }
     }

@@ -14,7 +14,8 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// what is due, at 32 entities at a time; without it that happens when somebody asks for the entity. Every
     /// [`check_every`](super::EngineOptions::check_every) looks whether the journal is kept as it must be, which
     /// [`disk`](Self::disk) says. And once a second: puts entities away that nobody uses, has answers forgotten that are no longer
-    /// kept, and logs one line when the disk becomes slow and one when it answers again.
+    /// kept, and logs one line when the disk becomes slow and one when it answers again. Writes tombstones as
+    /// [`retention`](super::EngineOptions::retention) says.
     ///
     /// # Panics
     /// Outside of a tokio runtime with timers.
@@ -23,7 +24,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// Dropping the future ends it.
     pub async fn maintain(&self) -> Infallible {
         let (looked, looked_after) = (self.shared.look_in_time(), self.look_after());
-        match tokio::join!(looked, looked_after, self.check(), self.shared.resume()) {}
+        match tokio::join!(looked, looked_after, self.check(), self.shared.resume(), self.shared.sweep()) {}
     }
 
     async fn look_after(&self) -> Infallible {

@@ -51,6 +51,10 @@ pub struct History<S, E> {
     pub transactions: Vec<Happened<S, E>>,
     /// Whether more follow behind the last one.
     pub has_more: bool,
+    /// Whether the entity has ended so long ago that its records were discarded: then only the last transaction is known, and not its
+    /// events.
+    #[serde(default)]
+    pub is_discarded: bool,
 }
 
 /// A part of the history of an entity of a model.
@@ -91,9 +95,15 @@ pub(crate) fn history<M: Model>(
         Chosen::<M> { part, before: model.initial(key).ok_or_else(nothing)?, transactions: Vec::new(), is_over: false };
     let mut replay = Replay::read_all(key, None, records)?;
     replay.end_at(end);
+    let last = replay.end();
+    let is_discarded = last.is_some();
+    if let Some(last) = last {
+        chosen.take(last);
+    }
     replay.apply_heads(model, key, |prepared, state| chosen.see(prepared, state))?;
     let Chosen { before, transactions, is_over, .. } = chosen;
-    Ok(History { before, transactions, has_more: is_over && matches!(part, HistoryPart::Page { .. }) })
+    let has_more = is_over && matches!(part, HistoryPart::Page { .. });
+    Ok(History { before, transactions, has_more, is_discarded })
 }
 
 /// What is chosen from the transactions seen so far.
@@ -108,16 +118,24 @@ impl<M: Model> Chosen<M> {
     /// Takes up the next transaction, which leaves `state`.
     fn see(&mut self, prepared: &Prepared<M::Event>, state: &M::State) {
         let Prepared { branch, slot, version, .. } = prepared;
-        if self.is_over || !branch.work.has_event() {
+        if branch.work.has_event() {
+            let events = branch.work.events().cloned().collect();
+            let (slot, version, state) = (*slot, *version, state.clone());
+            self.take(Happened { slot, tx: branch.tx, at: branch.at, version, events, state });
+        }
+    }
+
+    fn take(&mut self, happened: Happened<M::State, M::Event>) {
+        if self.is_over {
             return;
         }
         match self.part {
-            HistoryPart::Page { after: Some(after), .. } if *slot <= after => {
-                self.before = state.clone();
+            HistoryPart::Page { after: Some(after), .. } if happened.slot <= after => {
+                self.before = happened.state;
                 return;
             }
             HistoryPart::Page { limit, .. } if self.transactions.len() == limit => self.is_over = true,
-            HistoryPart::At(time) if branch.at > time => self.is_over = true,
+            HistoryPart::At(time) if happened.at > time => self.is_over = true,
             HistoryPart::Page { .. } => {}
             HistoryPart::At(_) => {
                 if let Some(earlier) = self.transactions.pop() {
@@ -126,9 +144,7 @@ impl<M: Model> Chosen<M> {
             }
         }
         if !self.is_over {
-            let events = branch.work.events().cloned().collect();
-            let (slot, version, state) = (*slot, *version, state.clone());
-            self.transactions.push(Happened { slot, tx: branch.tx, at: branch.at, version, events, state });
+            self.transactions.push(happened);
         }
     }
 }

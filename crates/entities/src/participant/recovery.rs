@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::history::Happened;
 use super::{Durability, Outputs, Participant, ParticipantOptions, Stage, Standing};
 use crate::EntityKey;
 use crate::admission::{Answer, Branch, Decision, InProgress};
 use crate::message::Said;
 use crate::model::{Model, Work};
 use crate::reason::Reason;
-use crate::record::{Pending, Prepared, Record, Snapshot};
-use crate::tx::{Attempt, Millis, Slot, TxId};
+use crate::record::{DecodeError, Pending, Prepared, Record, Snapshot, Tombstone};
+use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
 
 /// Why an entity cannot be recovered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,6 +69,25 @@ pub enum RecoveryError {
         /// The version.
         version: u32,
     },
+    /// A tombstone does not say what an entity was.
+    #[error("{entity}: the tombstone cannot be read: {cause}")]
+    Unreadable {
+        /// The entity.
+        entity: EntityKey,
+        /// What is wrong with it.
+        cause: DecodeError,
+    },
+    /// The contract lets an entity go on that had ended, and nothing is left of it but its tombstone.
+    #[error(
+        "{entity} had ended as `{state}` and has a tombstone, so nothing happens to it any more; start with a contract in which that \
+         state is final"
+    )]
+    Ended {
+        /// The entity.
+        entity: EntityKey,
+        /// The state that was final.
+        state: String,
+    },
     /// A record that belongs elsewhere, or follows from none before it.
     #[error("{entity}: record {index} of those read does not belong here")]
     Misplaced {
@@ -76,6 +96,15 @@ pub enum RecoveryError {
         /// Which of the records read, counted from 0.
         index: usize,
     },
+}
+
+/// Why a record is not taken up.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    /// It belongs elsewhere, or follows from none before it.
+    Misplaced,
+    /// It is a tombstone without a state.
+    Undecodable(DecodeError),
 }
 
 /// What is known so far while records are read.
@@ -88,6 +117,8 @@ pub(crate) struct Replay<M: Model> {
     pending: BTreeMap<Slot, Pending<M::Event>>,
     /// The slots that each transaction was given, whether they are still pending or not.
     slots: BTreeSet<(TxId, Slot)>,
+    /// The entity has ended: with this slot, at this time, by this transaction.
+    ended: Option<(Slot, Timestamp, TxId)>,
 }
 
 impl<M: Model> Participant<M> {
@@ -117,6 +148,10 @@ impl<M: Model> Participant<M> {
         replay.apply_heads(&model, &key, |_, _| {})?;
         let base = replay.under(&model, &key, model.version())?;
         replay.refuse_earlier(&model, &key)?;
+        if replay.ended.is_some() && !model.is_final(&key, &base) {
+            let state = model.state_name(&key, &base).to_owned();
+            return Err(RecoveryError::Ended { entity: key, state });
+        }
         Ok(Self::resume(model, key, options, base, replay, now))
     }
 
@@ -161,7 +196,10 @@ impl<M: Model> Replay<M> {
     ) -> Result<Self, RecoveryError> {
         let mut replay = Self::begin(snapshot);
         for (index, record) in records.into_iter().enumerate() {
-            replay.read(key, record).ok_or_else(|| RecoveryError::Misplaced { entity: key.clone(), index })?;
+            replay.read(key, record).map_err(|unread| match unread {
+                Unread::Misplaced => RecoveryError::Misplaced { entity: key.clone(), index },
+                Unread::Undecodable(cause) => RecoveryError::Unreadable { entity: key.clone(), cause },
+            })?;
         }
         replay.pending.retain(|_, pending| pending.committed || !pending.prepared.durability.is_shared());
         Ok(replay)
@@ -175,15 +213,15 @@ impl<M: Model> Replay<M> {
     pub(crate) fn begin(snapshot: Option<Snapshot<M::State, M::Event>>) -> Self {
         let Some(Snapshot { base, next_slot, pending, version }) = snapshot else {
             let (pending, slots) = (BTreeMap::new(), BTreeSet::new());
-            return Self { base: None, known: Slot::FIRST, next_slot: Slot::FIRST, pending, slots };
+            return Self { base: None, known: Slot::FIRST, next_slot: Slot::FIRST, pending, slots, ended: None };
         };
         let slots = pending.iter().map(|entry| (entry.prepared.branch.tx, entry.prepared.slot)).collect();
         let pending = pending.into_iter().map(|entry| (entry.prepared.slot, entry)).collect();
-        Self { base: Some((base, version)), known: next_slot, next_slot, pending, slots }
+        Self { base: Some((base, version)), known: next_slot, next_slot, pending, slots, ended: None }
     }
 
-    /// Takes up one record; nothing if it does not belong here.
-    pub(crate) fn read(&mut self, key: &EntityKey, record: Record<M::Event>) -> Option<()> {
+    /// Takes up one record, if it belongs here.
+    pub(crate) fn read(&mut self, key: &EntityKey, record: Record<M::Event>) -> Result<(), Unread> {
         match record {
             #[cfg(planted = "forget_promises")]
             Record::Prepared(_) => {}
@@ -198,16 +236,30 @@ impl<M: Model> Replay<M> {
                 self.add(Pending { prepared, committed: true });
             }
             Record::Committed { tx, slot, .. } | Record::Outcome { tx, slot, decision: Decision::Commit } => {
-                self.commit(tx, slot)?;
+                self.commit(tx, slot).ok_or(Unread::Misplaced)?;
             }
             Record::Outcome { slot, decision: Decision::Abort, .. } => {
                 self.pending.remove(&slot);
             }
-            Record::Decision(_) | Record::Answer(_) | Record::End { .. } | Record::Timer { .. } | Record::Barrier => {
-                return None;
+            Record::Tombstone(tombstone) => {
+                *self = Self::begin(Some(tombstone.snapshot().map_err(Unread::Undecodable)?));
+                let Tombstone { tx, slot, at, .. } = *tombstone;
+                self.ended = Some((slot, at, tx));
             }
+            Record::Decision(_)
+            | Record::Answer(_)
+            | Record::End { .. }
+            | Record::Timer { .. }
+            | Record::Barrier
+            | Record::Swept { .. } => return Err(Unread::Misplaced),
         }
-        Some(())
+        Ok(())
+    }
+
+    /// The last transaction of an entity that has ended, with the state that it left and the version of that.
+    pub(super) fn end(&self) -> Option<Happened<M::State, M::Event>> {
+        let ((slot, at, tx), (state, version)) = self.ended.zip(self.base.clone())?;
+        Some(Happened { slot, tx, at, version, events: Vec::new(), state })
     }
 
     fn add(&mut self, pending: Pending<M::Event>) {

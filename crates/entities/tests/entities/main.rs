@@ -28,6 +28,7 @@ mod rebel;
 mod record_versions;
 mod records;
 mod release;
+mod retention;
 mod scaling;
 mod schedules;
 mod strategies;
