@@ -252,6 +252,9 @@ pub(crate) struct Audit {
     /// A backup, instead of a directory
     #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "journal"])]
     pub(crate) backup: Option<PathBuf>,
+    /// The NATS servers that keep the entities of several nodes: all shards, while nodes serve them or not
+    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with_all = ["data", "journal", "backup"])]
+    pub(crate) cluster: Option<String>,
     /// Print each finding as a line of JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -274,7 +277,7 @@ pub(crate) struct Records {
 impl Audit {
     /// The journal, in words.
     pub(crate) fn place(&self) -> String {
-        match (&self.backup, &self.records.journal) {
+        match (&self.backup, self.cluster.as_ref().or(self.records.journal.as_ref())) {
             (Some(file), _) => file.display().to_string(),
             (None, Some(address)) => crate::serve::without_passwords(address),
             (None, None) => self.records.data.display().to_string(),

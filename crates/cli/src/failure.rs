@@ -115,6 +115,10 @@ pub(crate) enum Failure {
     Input(#[source] io::Error),
     #[error("cannot write to standard output")]
     Output(#[source] io::Error),
+    #[error(
+        "cannot keep what is known of transactions in the directory for temporary files: make space there, or name another one by TMPDIR"
+    )]
+    Temporary(#[source] io::Error),
     #[error("cannot audit {place}")]
     Audit { place: String, source: ContractError },
     #[error("cannot serve from {place}")]
@@ -209,7 +213,7 @@ impl Failure {
             Self::Read { .. } => 4,
             Self::Repair(error) if error.is_of_usage() => 2,
             Self::Backup(BackupError::Damaged(_)) | Self::Repair(_) => 4,
-            Self::Backup(_) | Self::Output(_) | Self::Input(_) => 2,
+            Self::Backup(_) | Self::Output(_) | Self::Input(_) | Self::Temporary(_) => 2,
             Self::Follow(_) => 7,
             Self::Import(error) => {
                 if error.is_of_usage() {

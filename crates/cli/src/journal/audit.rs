@@ -1,19 +1,27 @@
-//! `enact audit`: everything in a journal that a specification does not allow.
+//! `enact audit`: everything in a journal that a specification does not allow, or in those of all shards.
 //!
 //! # Passes
 //! A journal may be larger than the memory, and has the records of an entity anywhere. So it is read several times:
-//! * once for the contracts that are recorded in it, for its end, and for its size;
+//! * once for the contracts that are recorded in it, for its end, for its size, and for the decisions that are not acknowledged;
 //! * once for each part of the entities, as many as it takes for the records of one part to fit into [`PART_BYTES`]: their events
-//!   are judged ([`enact_entities::audit`]), and what they call is added to an account of each transaction;
-//! * once more for the events that began the transactions, which is all that is left of an account that adds up;
-//! * and, if some do not, for these once more by parts, to tell what is wrong ([`enact_entities::miscalls`]).
+//!   are judged ([`enact_entities::audit`](fn@enact_entities::audit)), and what is learnt of transactions is [put aside](facts);
+//! * and, if the calls of some transactions do not add up, for these once more by parts, to tell what is wrong
+//!   ([`enact_entities::miscalls`]).
 //!
-//! # Accounts
-//! The account of a transaction is the sum of a hash of each event that has happened, less that of each event that was called. All but
-//! the first one are called, so the first one is left. Hashes have a random key, so that nobody can choose events by them.
-//! A transaction has no account if not all of it is in this journal, or something of it could not be judged.
+//! # Calls
+//! What is kept of the calls of a transaction is the sum of a hash of each event that has happened, less that of each event that was called.
+//! All but the first one are called, so the first one is left. Hashes have a random key, so that nobody can choose events by them.
+//! Calls are not compared if not all of the transaction is in these journals, or something of it could not be judged.
+//!
+//! # Shards
+//! A participant in another shard than its coordinator has promised and hears of the decision later. So what is decided is judged there as
+//! soon as the decision is recorded, and what each participant holds is compared with it ([`enact_entities::disagreements`]).
 
+mod facts;
 mod findings;
+mod store;
+#[cfg(test)]
+mod tests;
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -22,14 +30,15 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use enact_entities::{
-    Acted, Action, Audited as Part, Contradiction, Durability, EntityKey, Model, Rebel, Record, Slot, TxId, audit,
-    miscalls,
+    Acted, Action, Audited as Part, AuditedOf, Contradiction, Decided, Decision, Durability, EntityKey, Held, Holding,
+    Judged, Model, Rebel, Record, Slot, TxId, audit, disagreements, miscalls,
 };
-use enact_journal::{Kind, Position, Record as Stored};
-use enact_rebel::EventCall;
+use enact_journal::{Kind, Record as Stored};
+use enact_rebel::{EventCall, Instance};
 
+use self::facts::{Fact, Facts, Known};
 use self::findings::{Audited, Findings, Place};
-use super::groups::Groups;
+use self::store::{At, Store};
 use super::tally::decode;
 use crate::contract::{self, ContractError};
 use crate::failure::Failure;
@@ -39,61 +48,81 @@ use crate::{args, spec};
 const PART_BYTES: u64 = 256 << 20;
 /// How many transactions are looked at closely whose calls do not add up.
 const UNBALANCED_MAX: usize = 10_000;
-/// The kind of the records in which coordinators name the participants that have records of their own.
+/// The class of the entity of a coordinator that has its decisions on participants elsewhere, and their ends.
+const DECISIONS: &str = ".decisions";
+/// The kinds of these two.
 const DECISION: Kind = Kind(4);
+const END: Kind = Kind(6);
 
 pub(crate) fn run(args: &args::Audit) -> Result<(), Failure> {
     let sources = spec::read(&args.spec.files)?;
     let spec = Arc::new(spec::check(sources)?);
-    let journal = || match &args.backup {
-        Some(file) => Groups::of_backup(file),
-        None => Groups::of(&args.records),
-    };
-    let survey = Survey::of(journal()?)?;
+    let mut store = Store::of(args)?;
+    let survey = Survey::of(&mut store)?;
     let of_contract = |source: ContractError| Failure::Audit { place: args.place(), source };
-    let model = contract::of_audit(&survey.contracts, spec).map_err(of_contract)?;
-    let mut audit = Audit::new(&journal, survey, model, Findings::new(io::stdout().lock(), args.json));
+    let model = contract::of_audit(survey.contracts(), spec).map_err(of_contract)?;
+    let findings = Findings::new(io::stdout().lock(), args.json, store.all());
+    let mut audit = Audit::new(&store, survey, model, findings);
     audit.run()?;
     audit.tell()
 }
 
-/// What is known of a journal before it is audited.
+/// What is known of a store before it is audited.
+#[derive(Default)]
 struct Survey {
-    contracts: Vec<Stored>,
+    /// Those that are recorded in each shard.
+    contracts: BTreeMap<u16, Vec<Stored>>,
     /// Of the records of entities.
     bytes: u64,
-    /// The last record: a server may write on.
-    end: Position,
-    /// Transactions with parts in other journals.
-    spread: Vec<TxId>,
+    /// The participants elsewhere of what is decided, and not known to be acknowledged by all.
+    undelivered: HashMap<TxId, Vec<(EntityKey, Slot)>>,
+    /// The decisions on participants elsewhere, and their ends.
+    facts: Facts,
 }
 
 impl Survey {
-    fn of(groups: Groups) -> Result<Self, Failure> {
-        let mut survey = Self { contracts: Vec::new(), bytes: 0, end: Position::START, spread: Vec::new() };
-        for group in groups {
-            for record in group? {
-                survey.end = record.position;
-                if contract::is_of_contract(&record.entity) {
-                    survey.contracts.push(record);
-                } else if !contract::is_internal(&record.entity) {
-                    survey.bytes += (ENTRY_BYTES + record.payload.len()) as u64;
-                } else if record.kind == DECISION
-                    && let Record::Decision(decision) = decode(&record)?
-                    && !decision.participants.is_empty()
-                {
-                    survey.spread.push(decision.tx);
+    fn of(store: &mut Store<'_>) -> Result<Self, Failure> {
+        let mut survey = Self::default();
+        store.survey(|shard, record| {
+            if contract::is_of_contract(&record.entity) {
+                survey.contracts.entry(shard).or_default().push(record);
+            } else if !contract::is_internal(&record.entity) {
+                survey.bytes += (ENTRY_BYTES + record.payload.len()) as u64;
+            } else if is_of_decision(&record) {
+                let at = At { shard, position: record.position };
+                match decode(&record)? {
+                    Record::Decision(decision) => {
+                        let participants = decision.participants;
+                        survey.undelivered.insert(decision.tx, participants.clone());
+                        survey.facts.add(decision.tx, &Fact::Decided(Decided { position: at, participants }))?;
+                    }
+                    Record::End { tx } => {
+                        survey.undelivered.remove(&tx);
+                        survey.facts.add(tx, &Fact::Acknowledged(at))?;
+                    }
+                    _ => {}
                 }
             }
-        }
+            Ok(())
+        })?;
         Ok(survey)
     }
+
+    /// Those of the shard that has most: one that is being adopted is not in all of them yet.
+    fn contracts(&self) -> &[Stored] {
+        self.contracts.values().max_by_key(|of_shard| of_shard.len()).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Whether `record` has a decision on participants elsewhere, or its end.
+fn is_of_decision(record: &Stored) -> bool {
+    record.entity.class() == DECISIONS && [DECISION, END].contains(&record.kind)
 }
 
 /// A record of an entity, as it is kept until it is judged.
 struct Entry {
     slot: Option<Slot>,
-    position: Position,
+    at: At,
     payload: Box<[u8]>,
 }
 
@@ -101,85 +130,63 @@ struct Entry {
 /// all entities.
 const ENTRY_BYTES: usize = 2 * size_of::<Entry>() + 100;
 
+/// The records of entities, in the order of their slots. Two shards may have records of one entity, though none should.
+type Entries = BTreeMap<(EntityKey, u16), Vec<Entry>>;
+
 /// The events of a transaction with their entities, and the place of each.
 type Happened = (Vec<Place>, Vec<(EntityKey, Acted<EventCall>)>);
 
-struct Audit<'a, J, W> {
-    journal: &'a J,
+struct Audit<'a, W> {
+    store: &'a Store<'a>,
+    /// As in the [`Survey`].
+    undelivered: HashMap<TxId, Vec<(EntityKey, Slot)>>,
     parts: u64,
-    end: Position,
     model: Rebel,
-    ledger: Ledger,
+    facts: Facts,
+    /// Of the hashes of events.
+    key: RandomState,
     findings: Findings<W>,
-    entities: u64,
-    /// Committed and not judged, because something before them is not decided.
-    waiting: HashSet<TxId>,
+    audited: Audited,
 }
 
-impl<'a, J: Fn() -> Result<Groups, Failure>, W: Write> Audit<'a, J, W> {
-    fn new(journal: &'a J, survey: Survey, model: Rebel, findings: Findings<W>) -> Self {
-        Self {
-            journal,
-            parts: survey.bytes.div_ceil(PART_BYTES).max(1),
-            end: survey.end,
-            model,
-            ledger: Ledger::new(survey.spread),
-            findings,
-            entities: 0,
-            waiting: HashSet::new(),
-        }
+impl<'a, W: Write> Audit<'a, W> {
+    fn new(store: &'a Store<'a>, survey: Survey, model: Rebel, findings: Findings<W>) -> Self {
+        let parts = survey.bytes.div_ceil(PART_BYTES).max(1);
+        let Survey { undelivered, facts, .. } = survey;
+        let (key, audited) = (RandomState::new(), Audited::default());
+        Self { store, undelivered, parts, model, facts, key, findings, audited }
     }
 
     fn run(&mut self) -> Result<(), Failure> {
         for part in 0..self.parts {
-            for (entity, entries) in self.entries(part)? {
-                self.entities += 1;
+            let entries = self.entries(part)?;
+            self.put_held_aside(&entries)?;
+            for ((entity, shard), entries) in entries {
+                self.audited.entities += 1;
+                self.check_home(&entity, shard, &entries)?;
                 self.judge(&entity, entries)?;
             }
         }
-        if self.ledger.is_settled() {
-            return Ok(());
-        }
-        self.each_record(|model, ledger, record| {
-            if let Record::Committed { tx, events, version, .. } = decode(&record)? {
-                let model = model.under(version).unwrap_or(model);
-                let may_begin = |event: &&EventCall| !model.is_internal(&record.entity, event);
-                events.iter().filter(may_begin).for_each(|event| ledger.settle(tx, &record.entity, event));
-            }
-            Ok(())
-        })?;
-        self.look_closely()
+        let unbalanced = self.compare()?;
+        self.look_closely(&unbalanced)
     }
 
-    /// Shows each record of an entity, up to where the journal ended.
-    fn each_record(
-        &mut self,
-        mut see: impl FnMut(&Rebel, &mut Ledger, Stored) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        for group in (self.journal)()? {
-            for record in group? {
-                // Of whichever kind: a recovery reads all records of an entity.
-                if record.position <= self.end && !contract::is_internal(&record.entity) {
-                    see(&self.model, &mut self.ledger, record)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The records of all entities of one part, each in the order of their slots.
-    fn entries(&mut self, part: u64) -> Result<BTreeMap<EntityKey, Vec<Entry>>, Failure> {
-        let parts = self.parts;
-        let mut entries: BTreeMap<EntityKey, Vec<Entry>> = BTreeMap::new();
-        self.each_record(|_, _, record| {
+    /// The records of all entities of one part.
+    fn entries(&self, part: u64) -> Result<Entries, Failure> {
+        let mut entries = Entries::new();
+        let is_of_part = |entity: &EntityKey| {
             let mut hasher = DefaultHasher::new();
-            record.entity.hash(&mut hasher);
-            if hasher.finish() % parts == part {
+            entity.hash(&mut hasher);
+            hasher.finish() % self.parts == part
+        };
+        self.store.each_record(|shard, record| {
+            // Of whichever kind: a recovery reads all records of an entity.
+            if !contract::is_internal(&record.entity) && is_of_part(&record.entity) {
                 let slot = decode(&record)?.slot();
                 let Stored { entity, position, payload, .. } = record;
                 // Most entities of many have one record.
-                let of_entity = entries.entry(entity).or_insert_with(|| Vec::with_capacity(1));
-                of_entity.push(Entry { slot, position, payload: payload.into_boxed_slice() });
+                let of_entity = entries.entry((entity, shard)).or_insert_with(|| Vec::with_capacity(1));
+                of_entity.push(Entry { slot, at: At { shard, position }, payload: payload.into_boxed_slice() });
             }
             Ok(())
         })?;
@@ -187,40 +194,95 @@ impl<'a, J: Fn() -> Result<Groups, Failure>, W: Write> Audit<'a, J, W> {
         Ok(entries)
     }
 
+    fn put_held_aside(&mut self, entries: &Entries) -> Result<(), Failure> {
+        for ((entity, _), entries) in entries {
+            for Entry { at, payload, .. } in entries {
+                let (tx, slot, holding) = match decoded(payload) {
+                    Record::Prepared(prepared) => (prepared.branch.tx, prepared.slot, Holding::Promised),
+                    Record::Outcome { tx, slot, decision: Decision::Commit } => (tx, slot, Holding::Committed),
+                    Record::Outcome { tx, slot, decision: Decision::Abort } => (tx, slot, Holding::Aborted),
+                    _ => continue,
+                };
+                let held = Held { position: *at, entity: entity.clone(), slot, holding };
+                self.facts.add(tx, &Fact::Held(held))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells of an entity that lies in a shard where nobody looks for it.
+    fn check_home(&mut self, entity: &EntityKey, shard: u16, entries: &[Entry]) -> Result<(), Failure> {
+        let Some(home) = self.store.other_home(entity, shard) else { return Ok(()) };
+        let first = entries.iter().min_by_key(|entry| entry.at.position).expect("it has records");
+        self.findings.misplaced(entity, first.at, first.slot, home)
+    }
+
     fn judge(&mut self, entity: &EntityKey, entries: Vec<Entry>) -> Result<(), Failure> {
-        let Self { model, ledger, findings, .. } = self;
+        let entries = with_decided(entity, entries, &self.undelivered);
+        let Self { model, facts, findings, key, .. } = self;
         let waiting = each_audited(model, entity, entries, |audited| match audited {
             Part::Judged(judged) => {
-                match judged.durability {
-                    Durability::Shared => ledger.enter(judged.tx, entity, &judged.events),
-                    Durability::TwoPhase => ledger.spread(judged.tx),
-                }
+                facts.add(judged.tx, &acted(model, key, entity, &judged))?;
                 findings.refused(entity, &judged)
             }
             Part::Unjudged { position, tx, slot, why } => {
-                ledger.close(tx);
+                facts.add(tx, &Fact::Untold)?;
                 findings.unjudged(entity, (position, tx, slot), &why)
             }
             Part::Contradicted { position, tx, slot, why } => {
                 let by = if let Contradiction::SlotTaken { by } = why { Some(by) } else { None };
-                tx.into_iter().chain(by).for_each(|tx| ledger.close(tx));
+                tx.into_iter().chain(by).try_for_each(|tx| facts.add(tx, &Fact::Untold))?;
                 findings.contradicted(entity, (position, tx, slot), why)
             }
         })?;
-        waiting.iter().for_each(|&tx| self.ledger.close(tx));
-        self.waiting.extend(waiting);
-        Ok(())
+        waiting.iter().try_for_each(|&tx| self.facts.add(tx, &Fact::Waiting))
     }
 
-    /// Tells what is wrong with the transactions whose accounts do not add up.
-    fn look_closely(&mut self) -> Result<(), Failure> {
-        let unbalanced: HashSet<TxId> = self.ledger.unsettled().take(UNBALANCED_MAX).collect();
+    /// Compares what is known of each transaction; those whose calls do not add up.
+    fn compare(&mut self) -> Result<HashSet<TxId>, Failure> {
+        let facts = std::mem::take(&mut self.facts);
+        let Self { store, findings, audited, .. } = self;
+        let mut unbalanced = HashSet::new();
+        facts.each(|tx, known| {
+            let Known { decisions, held, acknowledged, .. } = &known;
+            let is_over_shards = known.is_part || !decisions.is_empty();
+            if known.has_acted || known.is_untold || known.is_waiting || is_over_shards {
+                audited.transactions += 1;
+            }
+            audited.waiting += u64::from(known.is_waiting);
+            let mut is_whole = !known.is_untold && !known.is_waiting;
+            if store.all().is_some() {
+                let found = disagreements(decisions, held, *acknowledged, |at| store.is_settled(at));
+                found.iter().try_for_each(|found| findings.disagrees(tx, found))?;
+                audited.in_doubt += u64::from(is_in_doubt(&known));
+                let is_decided = decisions.first().is_some_and(|decided| store.is_settled(decided.position));
+                audited.begun += u64::from(is_over_shards && !is_decided && found.is_empty());
+                is_whole &= found.is_empty() && (is_decided || !is_over_shards);
+            } else {
+                audited.elsewhere += u64::from(is_over_shards);
+                is_whole &= !is_over_shards;
+            }
+            if is_whole && !known.adds_up() {
+                if unbalanced.len() < UNBALANCED_MAX {
+                    unbalanced.insert(tx);
+                } else {
+                    audited.overlooked += 1;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(unbalanced)
+    }
+
+    /// Tells what is wrong with these transactions.
+    fn look_closely(&mut self, unbalanced: &HashSet<TxId>) -> Result<(), Failure> {
         if unbalanced.is_empty() {
             return Ok(());
         }
         let mut transactions: BTreeMap<TxId, Happened> = BTreeMap::new();
         for part in 0..self.parts {
-            for (entity, entries) in self.entries(part)? {
+            for ((entity, _), entries) in self.entries(part)? {
+                let entries = with_decided(&entity, entries, &self.undelivered);
                 each_audited(&self.model, &entity, entries, |audited| {
                     if let Part::Judged(judged) = audited
                         && unbalanced.contains(&judged.tx)
@@ -245,15 +307,41 @@ impl<'a, J: Fn() -> Result<Groups, Failure>, W: Write> Audit<'a, J, W> {
     }
 
     fn tell(mut self) -> Result<(), Failure> {
-        let audited = Audited {
-            entities: self.entities,
-            transactions: self.ledger.len(),
-            waiting: self.waiting.len(),
-            elsewhere: self.ledger.elsewhere(),
-            overlooked: self.ledger.unsettled().count().saturating_sub(UNBALANCED_MAX),
-        };
-        self.findings.sum_up(&audited)
+        self.findings.sum_up(&self.audited)
     }
+}
+
+/// The record that was decoded before, for its slot.
+fn decoded(payload: &[u8]) -> Record<EventCall> {
+    Record::decode(payload).expect("it was decoded before, for its slot")
+}
+
+/// `entries`, with the outcomes of promises there that are decided and that `entity` has not heard of.
+fn with_decided(
+    entity: &EntityKey,
+    mut entries: Vec<Entry>,
+    undelivered: &HashMap<TxId, Vec<(EntityKey, Slot)>>,
+) -> Vec<Entry> {
+    if undelivered.is_empty() {
+        return entries;
+    }
+    let (mut promised, mut told) = (Vec::new(), HashSet::new());
+    for Entry { at, payload, .. } in &entries {
+        match decoded(payload) {
+            Record::Prepared(prepared) => promised.push((prepared.branch.tx, prepared.slot, *at)),
+            Record::Outcome { tx, slot, .. } => drop(told.insert((tx, slot))),
+            _ => {}
+        }
+    }
+    for (tx, slot, at) in promised {
+        let is_decided = undelivered.get(&tx).is_some_and(|named| named.contains(&(entity.clone(), slot)));
+        if is_decided && !told.contains(&(tx, slot)) {
+            let outcome = Record::<EventCall>::Outcome { tx, slot, decision: Decision::Commit };
+            entries.push(Entry { slot: Some(slot), at, payload: outcome.encode().into_boxed_slice() });
+        }
+    }
+    entries.sort_by_key(|entry| entry.slot);
+    entries
 }
 
 /// Audits an entity, up to the first failure of `see`; returns what waits there.
@@ -261,12 +349,10 @@ fn each_audited(
     model: &Rebel,
     entity: &EntityKey,
     entries: Vec<Entry>,
-    mut see: impl FnMut(enact_entities::AuditedOf<'_, Rebel, Position>) -> Result<(), Failure>,
+    mut see: impl FnMut(AuditedOf<'_, Rebel, At>) -> Result<(), Failure>,
 ) -> Result<Vec<TxId>, Failure> {
     let mut done = Ok(());
-    let records = entries.into_iter().map(|Entry { position, payload, .. }| {
-        (position, Record::decode(&payload).expect("it was decoded before, for its slot"))
-    });
+    let records = entries.into_iter().map(|Entry { at, payload, .. }| (at, decoded(&payload)));
     let waiting = audit(model, entity, records, |audited| {
         if done.is_ok() {
             done = see(audited);
@@ -275,191 +361,40 @@ fn each_audited(
     done.map(|()| waiting)
 }
 
-/// The accounts of all transactions.
-struct Ledger {
-    accounts: HashMap<TxId, Account>,
-    key: RandomState,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Account {
-    /// What has happened, less what was called.
-    Sum(u64),
-    /// It adds up, or cannot be told.
-    Closed,
-    /// The transaction has parts in other journals.
-    Elsewhere,
-}
-
-impl Ledger {
-    /// One in which these transactions have parts in other journals.
-    fn new(elsewhere: Vec<TxId>) -> Self {
-        let accounts = elsewhere.into_iter().map(|tx| (tx, Account::Elsewhere)).collect();
-        Self { accounts, key: RandomState::new() }
-    }
-
-    fn hash(&self, entity: &EntityKey, event: &EventCall) -> u64 {
-        // A call has no answers: the coordinator adds them.
-        self.key.hash_one((entity, event.clone().with_answers(Vec::new())))
-    }
-
-    /// Adds what has happened at one entity.
-    fn enter(&mut self, tx: TxId, entity: &EntityKey, events: &[Acted<EventCall>]) {
-        let mut sum = 0_u64;
-        for Acted { event, calls } in events {
-            let Some(calls) = calls else { return self.close(tx) };
-            sum = sum.wrapping_add(self.hash(entity, event));
-            for call in calls {
-                if let Action::Event(event) = &call.action {
-                    sum = sum.wrapping_sub(self.hash(&call.key, event));
-                }
+/// What is kept of the events that have happened at one entity.
+fn acted(model: &Rebel, key: &RandomState, entity: &EntityKey, judged: &Judged<'_, Instance, EventCall, At>) -> Fact {
+    // A call has no answers: the coordinator adds them.
+    let hash = |entity: &EntityKey, event: &EventCall| key.hash_one((entity, event.clone().with_answers(Vec::new())));
+    let model = model.under(judged.version).unwrap_or(model);
+    let (mut sum, mut beginnings) = (0_u64, Vec::new());
+    for Acted { event, calls } in &judged.events {
+        let Some(calls) = calls else { return Fact::Untold };
+        let of_event = hash(entity, event);
+        sum = sum.wrapping_add(of_event);
+        if !model.is_internal(entity, event) {
+            beginnings.push(of_event);
+        }
+        for call in calls {
+            if let Action::Event(event) = &call.action {
+                sum = sum.wrapping_sub(hash(&call.key, event));
             }
         }
-        if let Account::Sum(account) = self.accounts.entry(tx).or_insert(Account::Sum(0)) {
-            *account = account.wrapping_add(sum);
-        }
     }
-
-    fn close(&mut self, tx: TxId) {
-        self.accounts.insert(tx, Account::Closed);
-    }
-
-    /// Notes that `tx` has parts in other journals.
-    fn spread(&mut self, tx: TxId) {
-        self.accounts.insert(tx, Account::Elsewhere);
-    }
-
-    /// Closes the account of `tx` if `event` is what is left of it.
-    fn settle(&mut self, tx: TxId, entity: &EntityKey, event: &EventCall) {
-        if self.accounts.get(&tx) == Some(&Account::Sum(self.hash(entity, event))) {
-            self.close(tx);
-        }
-    }
-
-    fn is_settled(&self) -> bool {
-        self.unsettled().next().is_none()
-    }
-
-    fn unsettled(&self) -> impl Iterator<Item = TxId> {
-        self.accounts.iter().filter(|(_, account)| matches!(account, Account::Sum(_))).map(|(&tx, _)| tx)
-    }
-
-    /// How many transactions have parts in other journals.
-    fn elsewhere(&self) -> usize {
-        self.accounts.values().filter(|account| **account == Account::Elsewhere).count()
-    }
-
-    fn len(&self) -> usize {
-        self.accounts.len()
-    }
+    Fact::Acted { sum, beginnings, is_part: judged.durability == Durability::TwoPhase }
 }
 
-#[cfg(test)]
-mod tests {
-    use enact_entities::{Calls, Timestamp};
-    use enact_journal::{Embedded, Journal, NewRecord, Options, Seq};
-    use enact_journal_kit::contract::block_on;
-    use enact_rebel::{Source, Value, check};
-
-    use super::*;
-
-    const PURSE: &str = "
-        class Purse
-          coins: Integer = 0
-          initial new
-            on Fill(by: Integer): filled
-              post: this.coins = by
-          filled
-            on Give(to: Purse, by: Integer)
-              pre: coins >= by
-              post: this.coins -= by
-              sync: to.Get(by)
-            internal on Get(by: Integer)
-              post: this.coins += by
-    ";
-
-    fn model() -> Rebel {
-        Rebel::new(check(vec![Source::new("purse.rebel", PURSE)]).expect("a sound specification").into())
-    }
-
-    fn purse(number: usize) -> EntityKey {
-        EntityKey::new("Purse", &format!("p{number}")).expect("a name")
-    }
-
-    fn call(event: &str, arguments: Vec<(&'static str, Value)>) -> EventCall {
-        let model = model();
-        let class = model.spec().class("Purse").expect("the class");
-        class.event(event).expect("the event").call(arguments).expect("they fit")
-    }
-
-    fn fill(by: i64) -> EventCall {
-        call("Fill", vec![("by", Value::Integer(by))])
-    }
-
-    /// A gift, with what it calls.
-    fn give(to: usize, by: i64) -> (EventCall, EventCall) {
-        let model = model();
-        let class = model.spec().class("Purse").expect("the class");
-        let to = Value::Reference(class.reference(class.key(purse(to).id()).expect("a key")));
-        let give = call("Give", vec![("to", to), ("by", Value::Integer(by))]);
-        let Calls::Known(calls) = model.calls(&purse(0), None, &give, Timestamp(0)) else { panic!("it is fixed") };
-        let Some(Action::Event(get)) = calls.into_iter().next().map(|call| call.action) else { panic!("it calls") };
-        (give, get)
-    }
-
-    /// Writes transactions of which each has these events, under the next slots of their entities.
-    fn write(data: &std::path::Path, transactions: Vec<Vec<(usize, EventCall)>>) {
-        let journal = Embedded::open(data, Options::default()).expect("a new journal");
-        let mut slots: HashMap<usize, u64> = HashMap::new();
-        for (tx, events) in (1..).zip(transactions) {
-            let records = events.into_iter().map(|(number, event)| {
-                let slot = slots.entry(number).and_modify(|slot| *slot += 1).or_insert(1);
-                let (slot, seq) = (Slot(*slot), Seq(*slot - 1));
-                let (tx, events) = (TxId::from_u128(tx), vec![event]);
-                let record = Record::Committed { tx, slot, events, at: Timestamp(0), version: 1, overlap: None };
-                NewRecord { entity: purse(number), expected: seq, kind: Kind(record.kind()), payload: record.encode() }
-            });
-            block_on(journal.append(records.collect())).expect("durable");
-        }
-        block_on(journal.close()).expect("closed");
-    }
-
-    /// What an audit in so many parts prints, line by line in some order.
-    fn printed(data: &std::path::Path, parts: u64) -> Vec<String> {
-        let records = args::Records { data: data.to_owned(), journal: None, shard: 0 };
-        let journal = || Groups::of(&records);
-        let survey = Survey::of(journal().expect("readable")).expect("readable");
-        let mut audit = Audit::new(&journal, survey, model(), Findings::new(Vec::new(), false));
-        audit.parts = parts;
-        audit.run().expect("readable");
-        let mut lines: Vec<String> = audit.findings.text().lines().map(str::to_owned).collect();
-        lines.sort_unstable();
-        lines
-    }
-
-    #[test]
-    fn an_audit_in_parts_finds_what_one_in_a_whole_does() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let data = directory.path().join("data");
-        let mut transactions: Vec<_> = (0..20).map(|number| vec![(number, fill(100))]).collect();
-        for number in 0..20 {
-            let other = (number + 1) % 20;
-            let (give, get) = give(other, 5);
-            transactions.push(match number {
-                3 => vec![(number, give)],
-                7 => vec![(number, give), (other, get), (12, call("Get", vec![("by", Value::Integer(1))]))],
-                _ => vec![(number, give), (other, get)],
-            });
-        }
-        let (theft, got) = give(1, 500);
-        transactions.push(vec![(0, theft), (1, got)]);
-        write(&data, transactions);
-        let whole = printed(&data, 1);
-        let found = ["Purse/p0 refuses Give", "Purse/p3.Give calls", "nobody calls Purse/p12.Get"];
-        assert_eq!(whole.len(), found.len(), "{whole:?}");
-        assert!(found.iter().all(|found| whole.iter().any(|line| line.contains(found))), "{whole:?}");
-        for parts in [2, 3, 50] {
-            assert_eq!(printed(&data, parts), whole, "in {parts} parts");
-        }
-    }
+/// Whether a participant has promised, and nothing says what becomes of it.
+fn is_in_doubt(known: &Known) -> bool {
+    let last = |entity: &EntityKey| {
+        known.held.iter().filter(|held| held.entity == *entity).max_by_key(|held| held.slot).map(|held| held.slot)
+    };
+    let is_told = |of: &Held<At>| {
+        known
+            .held
+            .iter()
+            .any(|held| held.entity == of.entity && held.slot == of.slot && held.holding != Holding::Promised)
+    };
+    let is_open =
+        |held: &Held<At>| held.holding == Holding::Promised && last(&held.entity) == Some(held.slot) && !is_told(held);
+    known.decisions.is_empty() && known.held.iter().any(is_open)
 }

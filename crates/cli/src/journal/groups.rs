@@ -1,10 +1,19 @@
 //! Groups of records, wherever they are: in a directory, a backup, streams of NATS or tables of PostgreSQL.
 
 use std::path::Path;
+#[cfg(feature = "nats")]
+use std::sync::Arc;
 
+#[cfg(feature = "nats")]
+use enact_journal::Journal as _;
+#[cfg(feature = "nats")]
+use enact_journal::nats::Nats;
 use enact_journal::{BackupReader, Group, look};
 #[cfg(any(feature = "nats", feature = "postgres"))]
 use enact_journal::{Position, ReadError};
+
+#[cfg(feature = "nats")]
+use tokio::runtime::Runtime;
 
 use super::of_directory;
 use crate::args;
@@ -63,6 +72,15 @@ impl Groups {
     }
 }
 
+#[cfg(test)]
+impl Groups {
+    /// Those of these records, each of which is a group.
+    pub(super) fn of_memory(records: Vec<enact_journal::Record>) -> Self {
+        let group = |record: enact_journal::Record| Group::new(record.position, record.position, vec![record]);
+        Self { log: 0, groups: Box::new(records.into_iter().map(move |record| Ok(group(record)))) }
+    }
+}
+
 impl Iterator for Groups {
     type Item = Result<Group, Failure>;
 
@@ -83,17 +101,27 @@ mod remote {
     use crate::failure::Failure;
     use crate::serve;
 
-    fn runtime() -> Result<Runtime, Failure> {
+    pub(super) fn runtime() -> Result<Runtime, Failure> {
         Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(Failure::Runtime)
     }
 
     #[cfg(feature = "nats")]
     pub(super) fn of_streams(servers: &str, shard: u16) -> Result<Groups, Failure> {
-        let place = format!("{} (shard {shard})", serve::without_passwords(servers));
+        let place = place(servers, shard);
         let runtime = runtime()?;
-        let journal = runtime.block_on(Nats::look(nats::Options { shard, ..nats::Options::at(servers) }));
-        let journal = journal.map_err(|source| Failure::Nats { place: place.clone(), source })?;
+        let journal = runtime.block_on(look(servers, shard))?;
         Ok(Groups::paged(place, move |after| runtime.block_on(journal.groups(after))))
+    }
+
+    #[cfg(feature = "nats")]
+    pub(super) async fn look(servers: &str, shard: u16) -> Result<Nats, Failure> {
+        let journal = Nats::look(nats::Options { shard, ..nats::Options::at(servers) }).await;
+        journal.map_err(|source| Failure::Nats { place: place(servers, shard), source })
+    }
+
+    #[cfg(feature = "nats")]
+    pub(super) fn place(servers: &str, shard: u16) -> String {
+        format!("{} (shard {shard})", serve::without_passwords(servers))
     }
 
     #[cfg(feature = "postgres")]
@@ -104,5 +132,49 @@ mod remote {
         let journal = runtime.block_on(Postgres::look(options));
         let journal = journal.map_err(|source| Failure::Postgres { place: place.clone(), source })?;
         Ok(Groups::paged(place, move |after| runtime.block_on(journal.groups(after))))
+    }
+}
+
+/// The journals of all shards of several nodes, each as it was at one moment.
+#[cfg(feature = "nats")]
+pub(super) struct Shards {
+    servers: String,
+    runtime: Arc<Runtime>,
+    journals: Vec<Arc<Nats>>,
+    /// Where each ended at an earlier moment, which was before that of any other one.
+    settled: Vec<Position>,
+}
+
+#[cfg(feature = "nats")]
+impl Shards {
+    /// Looks at all of them twice.
+    pub(super) fn of_nodes(servers: &str) -> Result<Self, Failure> {
+        let runtime = remote::runtime()?;
+        let (settled, journals) = runtime.block_on(async {
+            let of_nodes = |source| Failure::Join { place: crate::serve::without_passwords(servers), source };
+            let count = enact_cluster::shards(servers).await.map_err(of_nodes)?;
+            let (mut settled, mut journals) = (Vec::new(), Vec::new());
+            for shard in 0..count {
+                let journal = remote::look(servers, shard).await?;
+                settled.push(journal.volume().last.unwrap_or(Position::START));
+            }
+            for shard in 0..count {
+                journals.push(Arc::new(remote::look(servers, shard).await?));
+            }
+            Ok::<_, Failure>((settled, journals))
+        })?;
+        Ok(Self { servers: servers.to_owned(), runtime: Arc::new(runtime), journals, settled })
+    }
+
+    /// Where each journal ended before the moment that [`groups`](Self::groups) shows.
+    pub(super) fn settled(&self) -> &[Position] {
+        &self.settled
+    }
+
+    /// The groups of a shard, up to the later moment.
+    pub(super) fn groups(&self, shard: u16) -> Groups {
+        let (runtime, journal) = (self.runtime.clone(), self.journals[usize::from(shard)].clone());
+        let place = remote::place(&self.servers, shard);
+        Groups::paged(place, move |after| runtime.block_on(journal.groups(after)))
     }
 }

@@ -10,6 +10,7 @@
 //!   does: what was due before, the life cycle, roles, guards, conditions, and the invariants of the state that it leaves. It goes on
 //!   behind what the contract refuses, with the state that the effects lead to all the same.
 //! * [`miscalls`] compares what the events of one transaction call with the events that it has, at all entities.
+//! * [`disagreements`] compares the decision on a transaction over several journals with what its participants hold.
 //!
 //! # What it cannot tell
 //! * Refused commands are not in a journal, so nobody can tell whether they were refused rightly.
@@ -18,10 +19,12 @@
 //! * A timer that was to come first, at the time of the event itself, is overlooked in a shared journal: it does not say which
 //!   transactions were begun by a timer.
 
+mod agreement;
 mod calls;
 
 use std::collections::{BTreeMap, HashSet};
 
+pub use self::agreement::{Decided, Disagreement, DisagreementKind, Held, Holding, disagreements};
 pub use self::calls::{Miscall, miscalls};
 use crate::EntityKey;
 use crate::admission::{Decision, broken, due_before, possible};

@@ -2,18 +2,22 @@
 
 use std::io::Write;
 
-use enact_entities::{Acted, Action, Contradiction, EntityKey, Judged, Miscall, RecoveryError, Slot, Timestamp, TxId};
+use enact_entities::{
+    Acted, Action, Contradiction, Disagreement, DisagreementKind, EntityKey, Judged, Miscall, RecoveryError, Slot,
+    Timestamp, TxId,
+};
 use enact_journal::Position;
 use enact_rebel::{EventCall, Instance};
 use serde::Serialize;
 
+use super::store::At;
 use crate::failure::Failure;
 use crate::journal::tally::shown;
 
 /// Where something has happened at an entity.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    position: Position,
+    position: At,
     tx: TxId,
     slot: Slot,
     at: Timestamp,
@@ -21,7 +25,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn of<S, E>(judged: &Judged<'_, S, E, Position>) -> Self {
+    pub(super) fn of<S, E>(judged: &Judged<'_, S, E, At>) -> Self {
         let Judged { position, tx, slot, at, version, .. } = *judged;
         Self { position, tx, slot, at, version }
     }
@@ -31,6 +35,8 @@ impl Place {
 #[derive(Serialize)]
 struct Line<'a> {
     kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shard: Option<u16>,
     /// Of the record.
     position: Position,
     class: &'a str,
@@ -50,19 +56,21 @@ struct Line<'a> {
 pub(super) struct Findings<W> {
     out: W,
     json: bool,
+    /// How many shards there are, if these are all.
+    shards: Option<usize>,
     count: u64,
 }
 
 impl<W: Write> Findings<W> {
-    pub(super) fn new(out: W, json: bool) -> Self {
-        Self { out, json, count: 0 }
+    pub(super) fn new(out: W, json: bool, shards: Option<usize>) -> Self {
+        Self { out, json, shards, count: 0 }
     }
 
     /// What the specification refuses of a transaction.
     pub(super) fn refused(
         &mut self,
         entity: &EntityKey,
-        judged: &Judged<'_, Instance, EventCall, Position>,
+        judged: &Judged<'_, Instance, EventCall, At>,
     ) -> Result<(), Failure> {
         let place = Place::of(judged);
         for (number, refusal) in (1..).zip(&judged.refusals) {
@@ -79,7 +87,7 @@ impl<W: Write> Findings<W> {
     pub(super) fn unjudged(
         &mut self,
         entity: &EntityKey,
-        (position, tx, slot): (Position, TxId, Slot),
+        (position, tx, slot): (At, TxId, Slot),
         why: &RecoveryError,
     ) -> Result<(), Failure> {
         let text = match why {
@@ -103,10 +111,31 @@ impl<W: Write> Findings<W> {
     pub(super) fn contradicted(
         &mut self,
         entity: &EntityKey,
-        (position, tx, slot): (Position, Option<TxId>, Option<Slot>),
+        (position, tx, slot): (At, Option<TxId>, Option<Slot>),
         why: Contradiction,
     ) -> Result<(), Failure> {
         self.say(Line::of("contradicted", entity, position, slot, tx, format!("{entity}: the record {why}")))
+    }
+
+    /// An entity that lies in another shard than `home`, with the first record of it there.
+    pub(super) fn misplaced(
+        &mut self,
+        entity: &EntityKey,
+        first: At,
+        slot: Option<Slot>,
+        home: u16,
+    ) -> Result<(), Failure> {
+        self.say(Line::of("misplaced", entity, first, slot, None, format!("{entity} belongs to shard {home}")))
+    }
+
+    /// What a participant in another shard holds of a transaction, and its decision does not say.
+    pub(super) fn disagrees(&mut self, tx: TxId, found: &Disagreement<At>) -> Result<(), Failure> {
+        let Disagreement { position, entity, slot, kind } = found;
+        let name = match kind {
+            DisagreementKind::Lost | DisagreementKind::Aborted | DisagreementKind::Unapplied => "lost",
+            _ => "undecided",
+        };
+        self.say(Line::of(name, entity, *position, Some(*slot), Some(tx), format!("{entity} {kind}")))
     }
 
     /// What is wrong with the calls of a transaction with these `events`, each in its place.
@@ -150,12 +179,15 @@ impl<W: Write> Findings<W> {
 
     fn say(&mut self, line: Line<'_>) -> Result<(), Failure> {
         self.count += 1;
+        let shard = line.shard.filter(|_| self.shards.is_some());
+        let line = Line { shard, ..line };
         let text = if self.json {
             serde_json::to_string(&line).expect("numbers and texts serialise")
         } else {
+            let shard = line.shard.map_or_else(String::new, |shard| format!("shard {shard}, "));
             let slot = line.slot.map_or_else(String::new, |slot| format!("slot {slot}, "));
             let tx = line.transaction.map_or_else(String::new, |tx| format!("transaction {tx}, "));
-            format!("{slot}{tx}record {}: {}", line.position, line.text)
+            format!("{shard}{slot}{tx}record {}: {}", line.position, line.text)
         };
         self.print(&text)
     }
@@ -166,13 +198,16 @@ impl<W: Write> Findings<W> {
 
     /// Prints how much was audited, and fails if something was found.
     pub(super) fn sum_up(&mut self, audited: &Audited) -> Result<(), Failure> {
-        let Audited { entities, transactions, waiting, elsewhere, overlooked } = audited;
+        let Audited { entities, transactions, waiting, elsewhere, begun, in_doubt, overlooked } = audited;
         if !self.json {
             let state = if self.count == 0 { "clean" } else { "audited" };
-            self.print(&format!("{state}: entities {entities}, transactions {transactions}"))?;
+            let shards = self.shards.map_or_else(String::new, |count| format!("shards {count}, "));
+            self.print(&format!("{state}: {shards}entities {entities}, transactions {transactions}"))?;
             for (count, text) in [
                 (waiting, "not judged: transactions that wait for others that are not decided:"),
                 (elsewhere, "calls not compared: transactions with parts in other journals:"),
+                (begun, "calls not compared: transactions that were decided when the audit had begun:"),
+                (in_doubt, "in doubt: transactions that are promised and not decided:"),
                 (overlooked, "not looked at: more transactions whose calls do not add up:"),
             ] {
                 if *count > 0 {
@@ -180,7 +215,7 @@ impl<W: Write> Findings<W> {
                 }
             }
         }
-        match self.count + *overlooked as u64 {
+        match self.count + overlooked {
             0 => Ok(()),
             findings => Err(Failure::NotAllowed { findings }),
         }
@@ -188,22 +223,27 @@ impl<W: Write> Findings<W> {
 }
 
 /// How much was audited.
+#[derive(Default)]
 pub(super) struct Audited {
     pub(super) entities: u64,
-    pub(super) transactions: usize,
+    pub(super) transactions: u64,
     /// Committed, and not judged because of something undecided.
-    pub(super) waiting: usize,
+    pub(super) waiting: u64,
     /// Of which parts are in other journals.
-    pub(super) elsewhere: usize,
+    pub(super) elsewhere: u64,
+    /// Of which not all may have been read, as they were decided meanwhile.
+    pub(super) begun: u64,
+    /// Promised, and not decided.
+    pub(super) in_doubt: u64,
     /// Whose calls do not add up, and that were too many to be looked at.
-    pub(super) overlooked: usize,
+    pub(super) overlooked: u64,
 }
 
 impl<'a> Line<'a> {
     fn of(
         kind: &'static str,
         entity: &'a EntityKey,
-        position: Position,
+        At { shard, position }: At,
         slot: Option<Slot>,
         tx: Option<TxId>,
         text: String,
@@ -211,6 +251,7 @@ impl<'a> Line<'a> {
         let transaction = tx.map(|tx| tx.to_string());
         Self {
             kind,
+            shard: Some(shard),
             position,
             class: entity.class(),
             id: entity.id(),

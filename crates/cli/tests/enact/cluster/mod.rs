@@ -98,18 +98,29 @@ impl Place {
         Served::start(self.command(node))
     }
 
-    /// Checks that an audit of each shard, beside the nodes, finds nothing.
+    /// What an audit prints, which finds nothing.
+    fn audit(&self, words: &[&str]) -> String {
+        let mut command = crate::served::program();
+        let audited = command.arg("audit").arg(&self.spec).args(words).output().expect("it ends");
+        let printed = String::from_utf8(audited.stdout).expect("text");
+        assert!(audited.status.success() && printed.starts_with("clean: "), "{words:?}: {printed}");
+        printed
+    }
+
+    /// Checks that an audit of all shards, beside the nodes, finds nothing.
     fn check_audit(&self) {
-        let mut are_spread = false;
-        for shard in 0..12_u16 {
-            let mut command = crate::served::program();
-            command.arg("audit").arg(&self.spec).args(["--journal", &self.servers()]);
-            let audited = command.args(["--shard", &shard.to_string()]).output().expect("it ends");
-            let printed = String::from_utf8(audited.stdout).expect("text");
-            assert!(audited.status.success() && printed.starts_with("clean: "), "{shard}: {printed}");
-            are_spread |= printed.contains("transactions with parts in other journals: ");
-        }
-        assert!(are_spread, "payments are between shards");
+        let printed = self.audit(&["--cluster", &self.servers()]);
+        assert!(printed.starts_with("clean: shards 12, entities "), "{printed}");
+    }
+
+    /// Checks that audits of each shard find nothing, and that they do not see the others.
+    fn check_audits(&self) {
+        let is_spread = |shard: u16| {
+            let one = self.audit(&["--journal", &self.servers(), "--shard", &shard.to_string()]);
+            one.contains("transactions with parts in other journals: ")
+        };
+        let spread = (0..12).filter(|&shard| is_spread(shard)).count();
+        assert!(spread > 0, "payments are between shards");
     }
 }
 
@@ -285,6 +296,7 @@ async fn every_node_answers_for_every_entity_and_one_that_stops_is_not_noticed()
     assert_eq!(balances(&a).await, balances(&c).await);
     assert!(failures.is_empty(), "{failures:?}");
     place.check_audit();
+    place.check_audits();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -294,8 +306,11 @@ async fn the_entities_of_a_node_that_is_killed_are_served_by_others_and_nothing_
     open_all(&a).await;
     serves(&b, 6).await;
     let clients = Clients::of(&[&a]);
+    tokio::task::block_in_place(|| place.check_audit());
     b.kill();
+    tokio::task::block_in_place(|| place.check_audit());
     serves(&a, 12).await;
+    tokio::task::block_in_place(|| place.check_audit());
     let (deposited, failures) = clients.end().await;
     assert_eq!(balances(&a).await.values().sum::<i64>(), 100 * ACCOUNTS as i64 + deposited, "{failures:?}");
     // It waits until the lease of its earlier run is over, and gets its shards back.
