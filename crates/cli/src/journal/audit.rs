@@ -76,18 +76,23 @@ struct Survey {
     bytes: u64,
     /// The participants elsewhere of what is decided, and not known to be acknowledged by all.
     undelivered: HashMap<TxId, Vec<(EntityKey, Slot)>>,
-    /// The decisions on participants elsewhere, and their ends.
+    /// The decisions on participants elsewhere, and their ends; and what may lack parts, if there are tombstones.
     facts: Facts,
+    has_tombstones: bool,
 }
 
 impl Survey {
     fn of(store: &mut Store<'_>) -> Result<Self, Failure> {
         let mut survey = Self::default();
-        store.survey(|shard, record| {
+        store.survey(|shard, record, lacks_some| {
+            survey.has_tombstones |= record.kind == Kind::TOMBSTONE;
             if contract::is_of_contract(&record.entity) {
                 survey.contracts.entry(shard).or_default().push(record);
             } else if !contract::is_internal(&record.entity) {
                 survey.bytes += (ENTRY_BYTES + record.payload.len()) as u64;
+                if lacks_some && let Record::Committed { tx, .. } = decode(&record)? {
+                    survey.facts.add(tx, &Fact::Discarded)?;
+                }
             } else if is_of_decision(&record) {
                 let at = At { shard, position: record.position };
                 match decode(&record)? {
@@ -123,6 +128,7 @@ fn is_of_decision(record: &Stored) -> bool {
 struct Entry {
     slot: Option<Slot>,
     at: At,
+    kind: Kind,
     payload: Box<[u8]>,
 }
 
@@ -143,6 +149,7 @@ struct Audit<'a, W> {
     parts: u64,
     model: Rebel,
     facts: Facts,
+    has_tombstones: bool,
     /// Of the hashes of events.
     key: RandomState,
     findings: Findings<W>,
@@ -152,14 +159,19 @@ struct Audit<'a, W> {
 impl<'a, W: Write> Audit<'a, W> {
     fn new(store: &'a Store<'a>, survey: Survey, model: Rebel, findings: Findings<W>) -> Self {
         let parts = survey.bytes.div_ceil(PART_BYTES).max(1);
-        let Survey { undelivered, facts, .. } = survey;
+        let Survey { undelivered, facts, has_tombstones, .. } = survey;
         let (key, audited) = (RandomState::new(), Audited::default());
-        Self { store, undelivered, parts, model, facts, key, findings, audited }
+        Self { store, undelivered, parts, model, facts, has_tombstones, key, findings, audited }
     }
 
     fn run(&mut self) -> Result<(), Failure> {
         for part in 0..self.parts {
-            let entries = self.entries(part)?;
+            let mut entries = self.entries(part)?;
+            for superseded in entries.values_mut().flat_map(take_superseded) {
+                if let Record::Committed { tx, .. } = decoded(&superseded.payload) {
+                    self.facts.add(tx, &Fact::Discarded)?;
+                }
+            }
             self.put_held_aside(&entries)?;
             for ((entity, shard), entries) in entries {
                 self.audited.entities += 1;
@@ -183,10 +195,10 @@ impl<'a, W: Write> Audit<'a, W> {
             // Of whichever kind: a recovery reads all records of an entity.
             if !contract::is_internal(&record.entity) && is_of_part(&record.entity) {
                 let slot = decode(&record)?.slot();
-                let Stored { entity, position, payload, .. } = record;
+                let Stored { entity, position, kind, payload, .. } = record;
                 // Most entities of many have one record.
                 let of_entity = entries.entry((entity, shard)).or_insert_with(|| Vec::with_capacity(1));
-                of_entity.push(Entry { slot, at: At { shard, position }, payload: payload.into_boxed_slice() });
+                of_entity.push(Entry { slot, at: At { shard, position }, kind, payload: payload.into_boxed_slice() });
             }
             Ok(())
         })?;
@@ -241,7 +253,7 @@ impl<'a, W: Write> Audit<'a, W> {
     /// Compares what is known of each transaction; those whose calls do not add up.
     fn compare(&mut self) -> Result<HashSet<TxId>, Failure> {
         let facts = std::mem::take(&mut self.facts);
-        let Self { store, findings, audited, .. } = self;
+        let Self { store, findings, audited, has_tombstones, .. } = self;
         let mut unbalanced = HashSet::new();
         facts.each(|tx, known| {
             let Known { decisions, held, acknowledged, .. } = &known;
@@ -263,7 +275,9 @@ impl<'a, W: Write> Audit<'a, W> {
                 is_whole &= !is_over_shards;
             }
             if is_whole && !known.adds_up() {
-                if unbalanced.len() < UNBALANCED_MAX {
+                if *has_tombstones && known.is_discarded {
+                    audited.discarded += 1;
+                } else if unbalanced.len() < UNBALANCED_MAX {
                     unbalanced.insert(tx);
                 } else {
                     audited.overlooked += 1;
@@ -281,7 +295,8 @@ impl<'a, W: Write> Audit<'a, W> {
         }
         let mut transactions: BTreeMap<TxId, Happened> = BTreeMap::new();
         for part in 0..self.parts {
-            for ((entity, _), entries) in self.entries(part)? {
+            for ((entity, _), mut entries) in self.entries(part)? {
+                take_superseded(&mut entries);
                 let entries = with_decided(&entity, entries, &self.undelivered);
                 each_audited(&self.model, &entity, entries, |audited| {
                     if let Part::Judged(judged) = audited
@@ -311,6 +326,12 @@ impl<'a, W: Write> Audit<'a, W> {
     }
 }
 
+/// Takes out what a tombstone stands for: a part of it would be of no use.
+fn take_superseded(entries: &mut Vec<Entry>) -> Vec<Entry> {
+    let tombstone = entries.iter().position(|entry| entry.kind == Kind::TOMBSTONE);
+    tombstone.map_or_else(Vec::new, |tombstone| entries.drain(..tombstone).collect())
+}
+
 /// The record that was decoded before, for its slot.
 fn decoded(payload: &[u8]) -> Record<EventCall> {
     Record::decode(payload).expect("it was decoded before, for its slot")
@@ -337,7 +358,8 @@ fn with_decided(
         let is_decided = undelivered.get(&tx).is_some_and(|named| named.contains(&(entity.clone(), slot)));
         if is_decided && !told.contains(&(tx, slot)) {
             let outcome = Record::<EventCall>::Outcome { tx, slot, decision: Decision::Commit };
-            entries.push(Entry { slot: Some(slot), at, payload: outcome.encode().into_boxed_slice() });
+            let (kind, payload) = (Kind(outcome.kind()), outcome.encode().into_boxed_slice());
+            entries.push(Entry { slot: Some(slot), at, kind, payload });
         }
     }
     entries.sort_by_key(|entry| entry.slot);

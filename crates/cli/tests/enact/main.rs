@@ -26,6 +26,7 @@ mod postgres;
 #[cfg(any(feature = "nats", feature = "postgres"))]
 mod remote;
 mod repair;
+mod retention;
 mod security;
 mod serve;
 mod served;

@@ -141,7 +141,7 @@ impl<E> Stretch<E> {
                 let first_undecided = first_undecided(slot, overlap);
                 self.commit(Commit { position, seq, entity, slot, first_undecided, number: 0, effect });
             }
-            // Whoever has been given the transaction itself knows what the entity has ended as.
+            // A reader that has been given the transaction itself knows what the entity has ended as.
             Record::Tombstone(tombstone) => {
                 let Tombstone { tx, slot, at, version, .. } = *tombstone;
                 let effect = Effect { tx, at, version, events: Vec::new(), tombstone: Some(tombstone) };

@@ -143,7 +143,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
         Ok(())
     }
 
-    /// Gives the entity a tombstone if it is in a final state by this transaction; whether it is.
+    /// Gives the entity a tombstone if it is in a final state by this transaction. Returns whether it is.
     async fn bury(&self, key: &EntityKey, tx: TxId, slot: Slot, at: Timestamp) -> Result<bool, SweepError> {
         let live = self.directory.get(key)?;
         let buried = async {

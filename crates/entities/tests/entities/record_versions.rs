@@ -213,10 +213,7 @@ fn records() -> Vec<(&'static str, Record<EventCall>)> {
 /// Those that there have been since version 4.
 fn new_records() -> Vec<(&'static str, Record<EventCall>)> {
     let tombstone = Tombstone { tx: tx(7), slot: Slot(8), at: Timestamp(-1), version: 3, snapshot: vec![4, 0, 255] };
-    vec![
-        ("tombstone", Record::Tombstone(tombstone.into())),
-        ("swept", Record::Swept { position: Position(u64::MAX) }),
-    ]
+    vec![("tombstone", Record::Tombstone(tombstone.into())), ("swept", Record::Swept { position: Position(u64::MAX) })]
 }
 
 fn snapshot() -> Snapshot<Instance, EventCall> {

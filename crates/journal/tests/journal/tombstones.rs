@@ -5,8 +5,9 @@ use std::time::Duration;
 use std::{iter, thread};
 
 use enact_journal::{
-    BackupReader, BackupWriter, BuildError, Embedded, EntityKey, Group, Journal, Kind, LogBuilder, Memory, NewRecord,
-    OpenError, Options, Position, Record, Refusal, Salvage, Seq, Snapshot, look, look_on, verify_on,
+    BackupReader, BackupWriter, BuildError, Damage, Embedded, EntityKey, Flaw, Group, Journal, Kind, LogBuilder,
+    Memory, NewRecord, OpenError, Options, Position, Record, Refusal, Salvage, Seq, Snapshot, adopt_on, look, look_on,
+    verify_on,
 };
 use enact_journal_kit::sim::SimDisk;
 
@@ -177,13 +178,15 @@ fn nothing_is_discarded_before_its_tombstone_was_there_for_a_while() {
 
     // The tombstones that were there when they were counted before.
     let journal = Embedded::open_on(disk.mount(), options()).expect("opens");
-    append(&journal, 200..201);
+    append(&journal, 200..300);
     journal.forget(|_| false);
-    until("compacted segments", || compacted(&disk) > 3);
+    until("compacted segments", || compacted(&disk) > segments(&disk).len() / 3);
     drop(journal);
     let left = flat(&shown(&disk));
-    let of_last: Vec<Record> = left.into_iter().filter(|record| record.entity == sale(200 - BURIED)).collect();
-    assert_eq!(of_last.len(), STEPS + 1, "its tombstone came after the count");
+    for n in 200 - BURIED..300 - BURIED {
+        let records = left.iter().filter(|record| record.entity == sale(n)).count();
+        assert_eq!(records, STEPS + 1, "the tombstone of {n} came after the count");
+    }
 }
 
 #[test]
@@ -257,7 +260,7 @@ fn a_segment_is_compacted_again_only_when_there_are_more_tombstones() {
 
 #[test]
 fn whatever_a_crash_leaves_every_tombstone_and_what_has_none_is_there() {
-    for seed in 0..30 {
+    for seed in 0..12 {
         let disk = SimDisk::new(seed);
         let mut durable = 0;
         for part in 1..=4 {
@@ -289,7 +292,7 @@ fn every_flipped_byte_of_a_segment_without_what_tombstones_stand_for_is_found() 
     let disk = log(130);
     let whole = disk.bytes(FIRST).expect("there");
     assert!(whole.starts_with(COMPACTED));
-    for at in 0..whole.len() {
+    for at in (0..whole.len()).step_by(3) {
         let copy = disk.copy(0);
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
@@ -374,39 +377,49 @@ fn a_backup_of_a_log_with_tombstones_is_restored_as_a_whole_and_goes_on() {
     assert_eq!(verify_on(&disk).expect("readable").damages, []);
 }
 
+/// The groups of `count` batches, without the first two records of the sale `n`.
+fn groups_without(n: usize, count: usize) -> Vec<Group> {
+    let mut records = written(count).into_iter();
+    let group = |batch: Vec<NewRecord>| {
+        let mut records: Vec<Record> = records.by_ref().take(batch.len()).collect();
+        let (first, last) = (records[0].position, records[records.len() - 1].position);
+        records.retain(|record| record.entity != sale(n) || record.seq > Seq(2));
+        Group::new(first, last, records)
+    };
+    (0..count).map(batch).map(group).collect()
+}
+
 #[test]
 fn a_log_is_not_built_without_the_tombstones_of_what_it_lacks() {
-    let groups = shown(&log(200));
-    let is_tombstone = |record: &Record| record.kind == Kind::TOMBSTONE;
-    // Where all sales are over that have a tombstone in the end. Some of the last ones have lost a part of their records.
-    let last_step =
-        written(200).into_iter().rfind(|record| record.entity == sale(200 - BURIED - 1) && record.seq == Seq(4));
-    let cut = last_step.expect("it had four").position;
-    let end = groups.iter().position(|group| group.last() >= cut).expect("it is there") + 1;
+    let groups = groups_without(10, 120);
+    let (over, buried) = (10 + STRIDE * (STEPS - 1), 10 + BURIED);
     let place = tempfile::tempdir().expect("a directory");
     let begin = |name: &str| {
         let mut log = LogBuilder::begin(&place.path().join(name), SEGMENT_BYTES).expect("a new directory");
-        groups[..end].iter().for_each(|group| log.push(group.clone()).expect("written"));
+        groups[..=over].iter().for_each(|group| log.push(group.clone()).expect("written"));
         log
     };
-    let log = begin("without");
-    assert!(log.has_gaps());
-    assert!(matches!(log.finish(), Err(BuildError::Incomplete { entity }) if entity.class() == "Sale"));
+    let incomplete = begin("without").finish();
+    assert!(matches!(incomplete, Err(BuildError::Incomplete { entity }) if entity == sale(10)));
     assert!(!place.path().join("without").exists());
 
+    let is_tombstone = |record: &&Record| record.kind == Kind::TOMBSTONE;
+    let tombstone = groups[buried].records().iter().find(is_tombstone).expect("it is there");
     let mut log = begin("with");
-    let behind = groups[end..].iter().flat_map(Group::records).filter(|record| is_tombstone(record));
-    let kept: Vec<Record> = behind.cloned().collect();
-    kept.iter().for_each(|tombstone| log.bury(tombstone.clone()).expect("written"));
-    let not_one = groups[0].records()[0].clone();
-    let last = log.finish().expect("durable");
-    assert_eq!(last, Position(groups[end - 1].last().0 + kept.len() as u64));
+    assert!(!log.has_gaps(), "what is missing is known to be of the sale");
+    log.bury(tombstone.clone()).expect("written");
+    assert_eq!(log.finish().expect("durable"), groups[over].last().next());
     let journal = Embedded::open(&place.path().join("with"), options()).expect("opens");
-    for tombstone in kept {
-        let read = block_on(journal.read(&tombstone.entity, Seq::NONE)).expect("readable");
-        assert_eq!((read.len(), &read[0].payload), (1, &tombstone.payload));
-    }
-    assert!(matches!(begin("wrong").bury(not_one), Err(BuildError::Record { .. })));
+    let read = block_on(journal.read(&sale(10), Seq::NONE)).expect("readable");
+    assert_eq!((read.len(), &read[0].payload, read[0].seq), (1, &tombstone.payload, Seq(5)));
+    assert_eq!(block_on(journal.read(&sale(11), Seq::NONE)).expect("readable").len(), 3);
+
+    // It is complete without the others, and the first records of no sale are left out.
+    let mut early = LogBuilder::begin(&place.path().join("early"), SEGMENT_BYTES).expect("a new directory");
+    groups[..=10 + STRIDE].iter().for_each(|group| early.push(group.clone()).expect("written"));
+    assert!(early.has_gaps(), "two records are missing, and nobody knows of which sale");
+    let no_tombstone = groups[0].records()[0].clone();
+    assert!(matches!(begin("wrong").bury(no_tombstone), Err(BuildError::Record { .. })));
 }
 
 #[test]
@@ -431,4 +444,45 @@ fn looks_beside_a_compaction_show_every_tombstone_or_what_it_stands_for() {
             assert!(expected.starts_with(&seen) && seen.len() + 9 > expected.len(), "{} records", seen.len());
         }
     });
+}
+
+/// A backup that takes an hour, for example.
+#[test]
+fn a_look_that_ends_before_a_tombstone_and_lacks_what_it_stands_for_says_so() {
+    let disk = SimDisk::new(5);
+    // The high-water mark is where the last segment begins, and the last tombstones are behind it.
+    let journal = Embedded::open_on(disk.mount(), options()).expect("a new journal");
+    append(&journal, 0..200);
+    discard(&journal, &disk, segments(&disk).len() * 7 / 10);
+    let ended = look_on(disk.mount()).expect("a log").find_map(Result::err).expect("it is not whole");
+    let OpenError::Damaged(Damage { flaw: Flaw::Discarded { entity }, .. }) = ended else { panic!("{ended}") };
+    assert_eq!(entity.class(), "Sale");
+    drop(journal);
+    assert_eq!(last_words(&flat(&shown(&disk))), last_words(&written(200)));
+}
+
+#[test]
+fn a_log_that_has_lost_its_last_tombstones_is_neither_sound_nor_opened() {
+    let disk = SimDisk::new(5);
+    let journal = Embedded::open_on(disk.mount(), options()).expect("a new journal");
+    append(&journal, 0..20);
+    drop(journal);
+    let manifest = disk.bytes("manifest").expect("there");
+    let journal = Embedded::open_on(disk.mount(), options()).expect("opens");
+    append(&journal, 20..200);
+    discard(&journal, &disk, segments(&disk).len() * 7 / 10);
+    drop(journal);
+    for name in segments(&disk).iter().rev().take(2) {
+        disk.lose(name);
+    }
+    let is_discarded = |damage: &Damage| matches!(&damage.flaw, Flaw::Discarded { entity } if entity.class() == "Sale");
+    disk.set_bytes("manifest", manifest);
+    match Embedded::open_on(disk.mount(), options()) {
+        Err(OpenError::Damaged(damage)) => assert!(is_discarded(&damage), "{damage}"),
+        other => panic!("{other:?}"),
+    }
+    disk.lose("manifest");
+    let found = adopt_on(&*disk.mount()).expect("readable");
+    assert!(found.damages.iter().all(is_discarded) && found.damages.len() == 1, "{:?}", found.damages);
+    assert!(disk.bytes("manifest").is_none(), "it is not taken as it is");
 }

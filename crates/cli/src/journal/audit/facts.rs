@@ -32,6 +32,8 @@ pub(super) enum Fact {
     },
     /// What has happened at one entity cannot be told.
     Untold,
+    /// Something of it may have been discarded.
+    Discarded,
     /// It is committed at an entity, behind something that is not decided.
     Waiting,
     /// What a participant with another journal has recorded.
@@ -51,6 +53,7 @@ pub(super) struct Known {
     pub(super) has_acted: bool,
     pub(super) is_part: bool,
     pub(super) is_untold: bool,
+    pub(super) is_discarded: bool,
     pub(super) is_waiting: bool,
     pub(super) held: Vec<Held<At>>,
     pub(super) decisions: Vec<Decided<At>>,
@@ -67,6 +70,7 @@ impl Known {
                 self.has_acted = true;
             }
             Fact::Untold => self.is_untold = true,
+            Fact::Discarded => self.is_discarded = true,
             Fact::Waiting => self.is_waiting = true,
             Fact::Held(held) => self.held.push(held),
             Fact::Decided(decided) => self.decisions.push(decided),

@@ -198,7 +198,7 @@ impl<W: Write> Findings<W> {
 
     /// Prints how much was audited, and fails if something was found.
     pub(super) fn sum_up(&mut self, audited: &Audited) -> Result<(), Failure> {
-        let Audited { entities, transactions, waiting, elsewhere, begun, in_doubt, overlooked } = audited;
+        let Audited { entities, transactions, waiting, elsewhere, begun, discarded, in_doubt, overlooked } = audited;
         if !self.json {
             let state = if self.count == 0 { "clean" } else { "audited" };
             let shards = self.shards.map_or_else(String::new, |count| format!("shards {count}, "));
@@ -207,6 +207,7 @@ impl<W: Write> Findings<W> {
                 (waiting, "not judged: transactions that wait for others that are not decided:"),
                 (elsewhere, "calls not compared: transactions with parts in other journals:"),
                 (begun, "calls not compared: transactions that were decided when the audit had begun:"),
+                (discarded, "calls not compared: transactions of which something was discarded:"),
                 (in_doubt, "in doubt: transactions that are promised and not decided:"),
                 (overlooked, "not looked at: more transactions whose calls do not add up:"),
             ] {
@@ -233,6 +234,8 @@ pub(super) struct Audited {
     pub(super) elsewhere: u64,
     /// Of which not all may have been read, as they were decided meanwhile.
     pub(super) begun: u64,
+    /// Of which something may have been discarded.
+    pub(super) discarded: u64,
     /// Promised, and not decided.
     pub(super) in_doubt: u64,
     /// Whose calls do not add up, and that were too many to be looked at.

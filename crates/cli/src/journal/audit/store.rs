@@ -91,13 +91,19 @@ impl<'a> Store<'a> {
         self.shards.iter().any(|shard| shard.number == at.shard && at.position <= shard.settled)
     }
 
-    /// Shows each record that there is, and remembers where that was, for [`each_record`](Self::each_record).
-    pub(super) fn survey(&mut self, mut see: impl FnMut(u16, Stored) -> Result<(), Failure>) -> Result<(), Failure> {
+    /// Shows each record that there is, with whether others of its group were discarded, and remembers where that was, for
+    /// [`each_record`](Self::each_record).
+    pub(super) fn survey(
+        &mut self,
+        mut see: impl FnMut(u16, Stored, bool) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         for shard in &mut self.shards {
             for group in (shard.read)()? {
-                for record in group? {
+                let group = group?;
+                let lacks_some = group.last().0 - group.first().0 >= group.records().len() as u64;
+                for record in group {
                     shard.end = record.position;
-                    see(shard.number, record)?;
+                    see(shard.number, record, lacks_some)?;
                 }
             }
         }
