@@ -34,7 +34,7 @@ pub(crate) enum Command {
     Import(Import),
     /// Hand on what changes in all objects of a server that runs, to standard output or to a web hook
     Follow(Follow),
-    /// Make a token by which a server knows a caller
+    /// Make a token by which a server knows a caller, or the line by which it knows a certificate
     Token(Token),
     /// Verify, back up, restore or export what has happened to the entities
     #[command(subcommand)]
@@ -306,9 +306,8 @@ pub(crate) struct Serve {
     /// DNS name that requests may call the server by, besides localhost and what it listens on; may be repeated
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<HostName>,
-    /// File of the tokens by which callers are known, of mode 0600; `enact token` makes its lines. It is read again once a
-    /// minute and on SIGHUP. Without it, no
-    /// request has a caller
+    /// File of the tokens and certificates by which callers are known, of mode 0600; `enact token` makes its lines. It is read
+    /// again once a minute and on SIGHUP. Without it, no request has a caller
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
     #[command(flatten)]
@@ -559,15 +558,18 @@ impl Import {
 
 #[derive(Debug, Args)]
 pub(crate) struct Token {
-    /// Id of the caller that the token stands for; several tokens may stand for one
+    /// Id of the caller that the token or certificate stands for; several may stand for one
     #[arg(long, value_name = "ID")]
     pub(crate) id: String,
     /// Roles of the caller
     #[arg(long, value_name = "ROLE,ROLE...", value_delimiter = ',')]
     pub(crate) roles: Vec<String>,
-    /// The time from which on the token stands for nobody, such as `2027-01-01T00:00:00Z`; for ever without it
+    /// The time from which on it stands for nobody, such as `2027-01-01T00:00:00Z`; for ever without it
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<Timestamp>,
+    /// File of the caller's certificate in PEM, by which a server with `--tls-client-ca` knows the caller, instead of a token
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificate: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

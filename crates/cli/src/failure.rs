@@ -21,6 +21,7 @@ use crate::contract::ContractError;
 use crate::follow::FollowError;
 use crate::import::ImportError;
 use crate::journal::RepairError;
+use crate::trust::TrustError;
 
 /// How long the message of a failure waits for a reader of standard error.
 const UNREAD_MAX: Duration = Duration::from_secs(1);
@@ -71,6 +72,8 @@ pub(crate) enum Failure {
     Tokens(#[from] TokensError),
     #[error("there can be no such caller")]
     Caller(#[source] TokenLineError),
+    #[error("no line can be made of the certificate")]
+    Certificate(#[source] TrustError),
     #[error("the operating system gives no random bytes")]
     Random(#[source] getrandom::Error),
     #[error(transparent)]
@@ -185,6 +188,7 @@ impl Failure {
             | Self::Tokens(_)
             | Self::Tls(_)
             | Self::Caller(_)
+            | Self::Certificate(_)
             | Self::Client(_) => 2,
             #[cfg(not(feature = "nats"))]
             Self::WithoutNats => 2,

@@ -58,7 +58,8 @@ pub(crate) fn config(tls: &ClientTls, authorities: Authorities) -> Result<Client
     }
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
+/// The certificates in a file, at least one.
+pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
     let read: Result<Vec<_>, pem::Error> = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
     match read {
         Ok(certificates) if certificates.is_empty() => Err(unfit(file, &"it has no certificate in PEM")),
@@ -66,6 +67,6 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError>
     }
 }
 
-fn unfit(file: &Path, why: &impl ToString) -> TrustError {
+pub(crate) fn unfit(file: &Path, why: &impl ToString) -> TrustError {
     TrustError::File { file: file.display().to_string(), why: why.to_string() }
 }

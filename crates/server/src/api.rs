@@ -48,7 +48,7 @@ pub struct Options {
     pub hosts: Vec<HostName>,
     /// From where the server may be reached; shown by `/health`.
     pub exposure: Exposure,
-    /// By which tokens callers are known. Without any, no request has a caller, whatever its headers say.
+    /// By which tokens and certificates callers are known. Without any, no request has a caller, whatever its headers say.
     pub tokens: Option<Tokens>,
     /// Most commands and reads in flight at once; further ones are turned away when they have arrived. One client has
     /// at most as many as are left for others.
@@ -196,7 +196,7 @@ impl<E: Entities<Model = Rebel>> Api<E> {
     where
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
     {
-        let caller = credentials::identify(self.tokens.as_ref(), &mut head)?;
+        let caller = credentials::identify(self.tokens.as_ref(), peer.certificate(), &mut head)?;
         let head = &head;
         let (method, uri) = (&head.method, &head.uri);
         let is_read = method == Method::GET || method == Method::HEAD;

@@ -1,7 +1,9 @@
-//! From the `Authorization` of a request to the caller that it is.
+//! From the `Authorization` of a request, or the certificate of its connection, to the caller that it is.
 //!
-//! Of a server with tokens, a request without the header has no caller, and one whose header is not `Bearer` and a
-//! token of the server's ends here, before anything else of it is looked at. A server without tokens believes nothing:
+//! Of a server with tokens, a request whose header is not `Bearer` and a
+//! token of the server's ends here, before anything else of it is looked at. A request without the header is of the caller
+//! that the certificate stands for, and has no caller if that is unknown. So the header, where there is one, decides: a proxy with a
+//! certificate of its own can send the tokens of others on. A server without tokens believes nothing:
 //! it ignores the header. No other header says who calls. `/health` and `/health/ready` answer anybody, whatever the
 //! header says.
 
@@ -11,30 +13,38 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
 use enact_rebel::Caller;
 
+use crate::certificate::ClientCertificate;
 use crate::limits::is_health;
 use crate::problem::{Problem, ProblemKind};
 use crate::tokens::{TokenRefusal, Tokens};
 
 const SCHEME: &str = "Bearer";
 
-/// The caller of the request with this head, if it proves by one of `tokens` to be one; takes the proof out of the head.
+/// The caller of the request with this head, over a connection with this certificate, if one of `tokens` or the certificate
+/// proves it to be one; takes the proof out of the head.
 ///
 /// # Errors
-/// When the head says something about the caller and does not prove it.
-pub(crate) fn identify(tokens: Option<&Tokens>, head: &mut Parts) -> Result<Option<Caller>, Problem> {
+/// When the head says something about the caller and does not prove it, or the time of the certificate is over.
+pub(crate) fn identify(
+    tokens: Option<&Tokens>,
+    certificate: Option<&ClientCertificate>,
+    head: &mut Parts,
+) -> Result<Option<Caller>, Problem> {
     let Some(tokens) = tokens.filter(|_| !is_health(head.uri.path())) else { return Ok(None) };
-    let caller = proved(tokens, &head.headers).map_err(Unproved::into_problem)?;
+    let caller = proved(tokens, certificate, &head.headers).map_err(Unproved::into_problem)?;
     // Nothing behind this needs the secret.
     head.headers.remove(header::AUTHORIZATION);
     Ok(caller)
 }
 
-/// Why a header proves nothing.
+/// Why a request proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unproved {
     Repeated,
     Malformed,
     Refused(TokenRefusal),
+    /// The certificate of the connection.
+    Expired,
 }
 
 impl fmt::Display for Unproved {
@@ -44,6 +54,7 @@ impl fmt::Display for Unproved {
             Self::Malformed => "the Authorization header is not `Bearer` and a token",
             Self::Refused(TokenRefusal::Unknown) => "the token of the Authorization header is none of this server",
             Self::Refused(TokenRefusal::Expired) => "the token of the Authorization header is not valid any more",
+            Self::Expired => "the certificate of the connection does not stand for its caller any more",
         })
     }
 }
@@ -59,9 +70,19 @@ impl Unproved {
     }
 }
 
-fn proved(tokens: &Tokens, headers: &HeaderMap) -> Result<Option<Caller>, Unproved> {
+fn proved(
+    tokens: &Tokens,
+    certificate: Option<&ClientCertificate>,
+    headers: &HeaderMap,
+) -> Result<Option<Caller>, Unproved> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let Some(value) = values.next() else { return Ok(None) };
+    let Some(value) = values.next() else {
+        return match certificate.map(|certificate| tokens.caller_with(certificate)) {
+            Some(Ok(caller)) => Ok(Some(caller)),
+            Some(Err(TokenRefusal::Expired)) => Err(Unproved::Expired),
+            Some(Err(TokenRefusal::Unknown)) | None => Ok(None),
+        };
+    };
     if values.next().is_some() {
         return Err(Unproved::Repeated);
     }

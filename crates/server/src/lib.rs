@@ -24,8 +24,9 @@
 //! head too large to be read, is answered with a bare status.
 //!
 //! # Who may ask
-//! A caller is known by a bearer token out of a file of the operator ([`Tokens`]); the caller's id and roles go into
-//! the event and are journaled with it, and the specification decides what they may do. A request without a token has
+//! A caller is known by a bearer token or the certificate of its connection, out of a file of the operator ([`Tokens`]); the
+//! caller's id and roles go into
+//! the event and are journaled with it, and the specification decides what they may do. A request without either has
 //! no caller and no roles. Reads, `/openapi.json` and `/health` ask for no caller. A [`Listener`] that does not encrypt ([`Tls`]) takes a
 //! loopback address only, unless told otherwise aloud ([`Exposure`]). Pages that a browser of this
 //! machine shows are kept out: no other origin is allowed to read (no CORS headers), a command must be declared as
@@ -83,9 +84,11 @@ mod ask;
 mod atomic;
 mod batch;
 mod body;
+mod certificate;
 mod changes;
 mod command;
 mod credentials;
+mod digest;
 mod envelope;
 mod history;
 mod host;
@@ -115,6 +118,7 @@ pub use api::{IN_FLIGHT_MAX, Options, Router, router};
 pub use atomic::ATOMIC_COMMANDS_MAX;
 pub use batch::{BATCH_BYTES_MAX, BATCH_COMMANDS_MAX};
 pub use body::{BODY_BYTES_MAX, BODY_TIMEOUT};
+pub use certificate::{CERTIFICATE_NAME_BYTES_MAX, CertificateName, CertificateNameError, ClientCertificate};
 pub use envelope::{DEADLINE_DEFAULT, DEADLINE_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 pub use host::{HostName, HostNameError, ListenAddress, ListenAddressError};
 pub use json::DEPTH_MAX;

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument, debug, debug_span};
 
+use crate::certificate::ClientCertificate;
 use crate::envelope;
 use crate::host::Hosts;
 use crate::places::{Answering, Connection};
@@ -46,6 +47,8 @@ pub(crate) struct Peer {
     waits: Option<Arc<Waits>>,
     held_up: Duration,
     stopping: Stopping,
+    /// That the client has proved to be its own.
+    certificate: Option<Arc<ClientCertificate>>,
 }
 
 /// Whether the server stops.
@@ -76,7 +79,17 @@ pub(crate) struct Admitted {
 
 impl Peer {
     pub(crate) fn of(connection: Arc<Connection>, waits: Arc<Waits>, stopping: Stopping) -> Self {
-        Self { connection: Some(connection), waits: Some(waits), held_up: Duration::ZERO, stopping }
+        Self { connection: Some(connection), waits: Some(waits), held_up: Duration::ZERO, stopping, certificate: None }
+    }
+
+    /// The same, with the certificate that its client has proved to be its own.
+    pub(crate) fn with_certificate(self, certificate: Option<ClientCertificate>) -> Self {
+        Self { certificate: certificate.map(Arc::new), ..self }
+    }
+
+    /// The certificate that the client has proved to be its own.
+    pub(crate) fn certificate(&self) -> Option<&ClientCertificate> {
+        self.certificate.as_deref()
     }
 
     /// The end of the server.

@@ -265,6 +265,7 @@ impl Listener {
             let served = async move {
                 match encrypted(stream, tls.as_ref(), limits).await {
                     Ok(stream) => {
+                        let peer = peer.with_certificate(stream.certificate());
                         if let Err(error) = graceful.watch(connection(stream, router, limits, peer)).await {
                             debug!(%error, "connection ended");
                         }

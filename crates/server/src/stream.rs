@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
+use crate::certificate::ClientCertificate;
 use crate::unread::UnreadTimeout;
 
 /// What requests are read from and answers written to.
@@ -14,6 +15,15 @@ use crate::unread::UnreadTimeout;
 pub(crate) enum Stream {
     Plain(UnreadTimeout),
     Encrypted(Box<TlsStream<UnreadTimeout>>),
+}
+
+impl Stream {
+    /// The certificate that the client has proved to be its own, where the server demands one.
+    pub(crate) fn certificate(&self) -> Option<ClientCertificate> {
+        let Self::Encrypted(stream) = self else { return None };
+        let (_, session) = stream.get_ref();
+        ClientCertificate::from_der(session.peer_certificates()?.first()?)
+    }
 }
 
 /// Does the same on either stream.

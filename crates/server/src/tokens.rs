@@ -1,12 +1,14 @@
-//! Tokens: the secrets by which callers are known, kept as their digests in a file of the operator.
+//! Tokens and certificates: by what callers are known, from a file of the operator that has no secrets, only their digests.
 //!
 //! # The file
-//! One token a line: its SHA-256 digest in hexadecimal digits, the id of the caller that it stands for, and the
-//! caller's roles, separated by commas; there may be none. A line may end with the time from which on its token stands for
-//! nobody. What follows a `#` is a comment. Two tokens may stand for one id, so that one can be replaced while the other is in use.
+//! One token or certificate a line: the SHA-256 digest of the token in hexadecimal digits, or a
+//! [name](CertificateName) of the certificate; the id of the caller that it stands for; and the
+//! caller's roles, separated by commas; there may be none. A line may end with the time from which on it stands for
+//! nobody. What follows a `#` is a comment. Two lines may stand for one id, so that one can be replaced while the other is in use.
 //! ```text
-//! # digest                                                         id     roles
+//! # digest or name                                                 id     roles
 //! 8d969eef6ecad3c29a3a629280e686cf0c3f5d5a86aff3ca12020c923adc6c92 alice  teller,auditor until=2027-01-01T00:00:00Z  # the new one
+//! uri:spiffe://bank/till                                           till   teller
 //! ```
 //!
 //! # Changes
@@ -37,6 +39,8 @@ use thiserror::Error;
 use tokio::sync::Notify;
 use tracing::{error, info};
 
+use crate::certificate::{CertificateName, CertificateNameError, ClientCertificate};
+use crate::digest::{Digest, digest_from, hexadecimal};
 use crate::reloading::reloading;
 
 /// Greatest size of a file of tokens, in bytes: about ten thousand of them.
@@ -46,15 +50,13 @@ pub const TOKEN_ROLES_MAX: usize = 64;
 /// Greatest length of the id of a caller, and of the name of a role, in bytes.
 pub const CALLER_NAME_BYTES_MAX: usize = 128;
 
-type Digest = [u8; 32];
-
 /// A digest as it is compared: by words, in a tenth of the time that bytes take.
 type Words = [u64; 4];
 
 /// How the last word of a line begins that says until when its token is valid.
 const UNTIL: &[u8] = b"until=";
 
-/// The tokens that a server takes, with the caller that each stands for. Cheap to clone; clones change together.
+/// The tokens and certificates that a server takes, with the caller that each stands for. Cheap to clone; clones change together.
 #[derive(Clone)]
 pub struct Tokens {
     /// Where they were read from, if they were.
@@ -62,24 +64,32 @@ pub struct Tokens {
     known: Arc<RwLock<Arc<[Known]>>>,
 }
 
-/// One token.
+/// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
-    digest: Words,
+    proof: Proof,
     caller: Caller,
     /// From when on it is not valid any more.
     until: Option<Timestamp>,
 }
 
-/// Why a token stands for nobody.
+/// What proves that a request is of the caller.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Proof {
+    /// The digest of a token.
+    Token(Words),
+    Certificate(CertificateName),
+}
+
+/// Why a token or a certificate stands for nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TokenRefusal {
     /// It is none of the server's.
-    #[error("the token is none of this server")]
+    #[error("none of this server")]
     Unknown,
     /// It was one until its time was over.
-    #[error("the token is not valid any more")]
+    #[error("not valid any more")]
     Expired,
 }
 
@@ -137,14 +147,17 @@ pub enum TokenLineError {
     /// It does not begin with a digest.
     #[error("the first word is no SHA-256 digest in 64 hexadecimal digits; `enact token` prints the line")]
     Digest,
-    /// The digest is that of an earlier line.
-    #[error("the digest is that of line {first}: leave one of them out")]
+    /// It begins with a name of a certificate that can be none.
+    #[error(transparent)]
+    Certificate(#[from] CertificateNameError),
+    /// The digest or name is that of an earlier line.
+    #[error("the first word is that of line {first}: leave one of them out")]
     Repeated {
         /// The earlier line, counted from 1.
         first: usize,
     },
     /// There is no id.
-    #[error("the id of the caller is missing behind the digest")]
+    #[error("the id of the caller is missing behind the first word")]
     NoId,
     /// The id is none.
     #[error("the id of a caller is 1 to {CALLER_NAME_BYTES_MAX} letters, digits and characters of `._:-`")]
@@ -161,12 +174,12 @@ pub enum TokenLineError {
     /// The id or a role is not for callers from outside.
     #[error(transparent)]
     Caller(#[from] CallerError),
-    /// The time until when the token is valid is none.
+    /// The time until when the line is valid is none.
     #[error("until= is followed by a time such as 2027-01-01T00:00:00Z")]
     Until,
     /// The line goes on where it must end.
     #[error(
-        "there is more than belongs into a line: a digest, an id, roles, which nothing but commas separate, and until=TIME"
+        "there is more than belongs into a line: a digest or a name of a certificate, an id, roles, which nothing but commas separate, and until=TIME"
     )]
     TooLong,
 }
@@ -230,7 +243,7 @@ impl Tokens {
     /// Outside of a tokio runtime with timers.
     pub async fn keep_current(&self, asked: &Notify) {
         reloading(asked, |is_asked| match self.reload() {
-            Ok(true) => info!(count = self.known.read().len(), "callers are known by other tokens"),
+            Ok(true) => info!(count = self.known.read().len(), "callers are known by other tokens or certificates"),
             Ok(false) if is_asked => info!("the tokens are the same"),
             Ok(false) => {}
             Err(error) => error!(error = &error as &dyn std::error::Error, "the tokens stay as they were"),
@@ -247,7 +260,7 @@ impl Tokens {
         let mut lines = HashMap::new();
         for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
             let Some(token) = parse_line(line).map_err(|problem| (number, problem))? else { continue };
-            if let Some(first) = lines.insert(token.digest, number) {
+            if let Some(first) = lines.insert(token.proof.clone(), number) {
                 return Err((number, TokenLineError::Repeated { first }));
             }
             known.push(token);
@@ -267,13 +280,37 @@ impl Tokens {
         let all = Arc::clone(&self.known.read());
         let mut found = None;
         for known in &*all {
-            if bool::from(known.digest.as_slice().ct_eq(&digest)) {
+            if let Proof::Token(known_digest) = &known.proof
+                && bool::from(known_digest.as_slice().ct_eq(&digest))
+            {
                 found = Some(known);
             }
         }
-        let Known { caller, until, .. } = found.ok_or(TokenRefusal::Unknown)?;
-        let is_over = until.is_some_and(|until| until <= now());
-        if is_over { Err(TokenRefusal::Expired) } else { Ok(caller.clone()) }
+        found.ok_or(TokenRefusal::Unknown)?.caller_now()
+    }
+
+    /// The caller that `certificate`, whose client has proved to have its key, stands for at this time of the machine's clock: that of
+    /// the first line that has one of its names.
+    ///
+    /// # Errors
+    /// [`TokenRefusal`].
+    ///
+    /// # Complexity
+    /// O(n) in the number of lines.
+    pub fn caller_with(&self, certificate: &ClientCertificate) -> Result<Caller, TokenRefusal> {
+        let all = Arc::clone(&self.known.read());
+        let is_of = |known: &&Known| match &known.proof {
+            Proof::Token(_) => false,
+            Proof::Certificate(name) => certificate.names().contains(name),
+        };
+        all.iter().find(is_of).ok_or(TokenRefusal::Unknown)?.caller_now()
+    }
+}
+
+impl Known {
+    fn caller_now(&self) -> Result<Caller, TokenRefusal> {
+        let is_over = self.until.is_some_and(|until| until <= now());
+        if is_over { Err(TokenRefusal::Expired) } else { Ok(self.caller.clone()) }
     }
 }
 
@@ -316,16 +353,27 @@ impl Token {
     /// ```
     #[must_use]
     pub fn line(&self, caller: &Caller, until: Option<Timestamp>) -> String {
-        let until = until.map(|until| format!("until={until}")).unwrap_or_default();
-        let digest = hexadecimal(digest(self.to_string().as_bytes()));
-        let words = [digest, caller.id().to_string(), caller.roles().join(","), until];
-        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+        line(hexadecimal(&digest(self.to_string().as_bytes())), caller, until)
     }
+}
+
+impl CertificateName {
+    /// The line of a file of tokens that makes a certificate of this name stand for `caller`, for ever or until that time.
+    #[must_use]
+    pub fn line(&self, caller: &Caller, until: Option<Timestamp>) -> String {
+        line(self.to_string(), caller, until)
+    }
+}
+
+fn line(first: String, caller: &Caller, until: Option<Timestamp>) -> String {
+    let until = until.map(|until| format!("until={until}")).unwrap_or_default();
+    let words = [first, caller.id().to_string(), caller.roles().join(","), until];
+    words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hexadecimal(self.0))
+        f.write_str(&hexadecimal(&self.0))
     }
 }
 
@@ -365,7 +413,7 @@ fn parse_line(line: &[u8]) -> Result<Option<Known>, TokenLineError> {
     let line = line.split(|&byte| byte == b'#').next().unwrap_or_default();
     let mut rest = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).peekable();
     let Some(first) = rest.next() else { return Ok(None) };
-    let digest = words(digest_from(first).ok_or(TokenLineError::Digest)?);
+    let proof = proof(first)?;
     let id = rest.next().ok_or(TokenLineError::NoId)?;
     let id = str::from_utf8(id).map_err(|_| TokenLineError::Id)?;
     let roles = rest.next_if(|word| !word.starts_with(UNTIL));
@@ -375,7 +423,17 @@ fn parse_line(line: &[u8]) -> Result<Option<Known>, TokenLineError> {
     if rest.next().is_some() {
         return Err(TokenLineError::TooLong);
     }
-    Ok(Some(Known { digest, caller, until }))
+    Ok(Some(Known { proof, caller, until }))
+}
+
+/// A token by its digest, or a certificate by its name.
+fn proof(word: &[u8]) -> Result<Proof, TokenLineError> {
+    match str::from_utf8(word) {
+        Ok(name) if CertificateName::KINDS.iter().any(|kind| name.starts_with(kind)) => {
+            Ok(Proof::Certificate(name.parse()?))
+        }
+        _ => digest_from(word).map(words).map(Proof::Token).ok_or(TokenLineError::Digest),
+    }
 }
 
 fn time(text: &[u8]) -> Result<Timestamp, TokenLineError> {
@@ -389,21 +447,4 @@ fn digest(token: &[u8]) -> Digest {
 fn words(digest: Digest) -> Words {
     let (words, _) = digest.as_chunks::<8>();
     std::array::from_fn(|word| u64::from_be_bytes(words[word]))
-}
-
-fn digest_from(word: &[u8]) -> Option<Digest> {
-    let mut digest = Digest::default();
-    let (pairs, rest) = word.as_chunks::<2>();
-    if pairs.len() != digest.len() || !rest.is_empty() {
-        return None;
-    }
-    let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
-    for (byte, [high, low]) in digest.iter_mut().zip(pairs) {
-        *byte = value(*high)? << 4 | value(*low)?;
-    }
-    Some(digest)
-}
-
-fn hexadecimal(bytes: [u8; 32]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use reqwest::{Client, StatusCode};
+use reqwest::{Client, RequestBuilder, StatusCode};
 use rustix::process::Signal;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -41,9 +41,13 @@ impl Authority {
 
     /// A certificate for this machine, and its key.
     fn certificate(&self) -> (String, String) {
-        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        self.certificate_for(&["localhost", "127.0.0.1"])
+    }
+
+    fn certificate_for(&self, names: &[&str]) -> (String, String) {
         let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(names).expect("names");
+        let params =
+            CertificateParams::new(names.iter().copied().map(str::to_owned).collect::<Vec<_>>()).expect("names");
         (params.signed_by(&key, &self.issuer).expect("a certificate").pem(), key.serialize_pem())
     }
 }
@@ -80,7 +84,10 @@ impl Place {
 
     /// Writes a certificate and its key.
     fn certify(&self, name: &str, authority: &Authority) {
-        let (certificate, key) = authority.certificate();
+        self.keep(name, authority.certificate());
+    }
+
+    fn keep(&self, name: &str, (certificate, key): (String, String)) {
         self.write(&format!("{name}.pem"), &certificate);
         self.write(&format!("{name}-key.pem"), &key);
     }
@@ -206,6 +213,72 @@ async fn with_authorities_of_clients_nobody_is_answered_without_a_certificate_of
             assert_eq!(asked.is_ok(), is_answered, "{identity:?}: {asked:?}");
         }
     }
+}
+
+/// Who an account was opened by, of a client with this certificate and token; or the status that it got instead.
+async fn opener(
+    place: &Place,
+    server: &Served,
+    account: &str,
+    identity: &str,
+    token: Option<&str>,
+) -> Result<Value, u16> {
+    let client = place.client("ca.pem", Some(identity), BOTH);
+    let answer = async |request: RequestBuilder| {
+        let request = token.iter().fold(request, RequestBuilder::bearer_auth);
+        request.send().await.expect("encrypted")
+    };
+    let open = client.post(server.url(&format!("/Account/{account}/Open")));
+    let opened = answer(open.json(&json!({ "initialDeposit": "EUR 1.00" }))).await;
+    if opened.status() != StatusCode::OK {
+        return Err(opened.status().as_u16());
+    }
+    let history = answer(client.get(server.url(&format!("/Account/{account}/-/history")))).await;
+    let history: Value = history.json().await.expect("JSON");
+    Ok(history["transactions"][0]["events"][0]["caller"].clone())
+}
+
+#[tokio::test]
+async fn a_certificate_is_its_caller_unless_the_header_says_another_and_until_its_line_ends() {
+    let place = Place::new();
+    for (file, name) in [("till", "till.bank.example"), ("door", "door.bank.example"), ("old", "old.bank.example")] {
+        place.keep(file, place.authority.certificate_for(&[name]));
+    }
+    let line = |file: &str, more: &[&str]| {
+        let certificate = format!("{file}.pem");
+        let made = place.run(&[&["token", "--id", file, "--certificate", &certificate], more].concat());
+        assert!(made.status.success(), "{made:?}");
+        (String::from_utf8(made.stdout).expect("UTF-8"), String::from_utf8(made.stderr).expect("UTF-8"))
+    };
+    let (till, said) = line("till", &["--roles", "teller"]);
+    assert_eq!(till, "dns:till.bank.example till teller\n");
+    let digest = said.split('`').find(|word| word.starts_with("sha256:")).expect("another name");
+    let (old, _) = line("old", &["--until", "2020-01-01T00:00:00Z"]);
+    let alice = fs::read_to_string(place.path("tokens")).expect("readable");
+    place.write("tokens", &format!("{alice}\n{till}{old}"));
+    let server = place.serve(&[CLIENT_CA, TOKENS].concat());
+    for (account, identity, bearer, expected) in [
+        ("a", "till", None, Ok(json!("till"))),
+        ("b", "till", Some(&*place.token), Ok(json!("alice"))),
+        ("c", "till", Some("none"), Err(401)),
+        ("d", "door", None, Ok(json!(null))),
+        ("e", "door", Some(&*place.token), Ok(json!("alice"))),
+        ("f", "old", None, Err(401)),
+        ("g", "old", Some(&*place.token), Ok(json!("alice"))),
+    ] {
+        assert_eq!(opener(&place, &server, account, identity, bearer).await, expected, "{account}");
+    }
+    // The same certificate by its other name, and another caller; the signal is taken up at some time.
+    place.write("tokens", &format!("{digest} drawer"));
+    let mut accounts = (0..).map(|number| format!("again{number}"));
+    let mut again = async || opener(&place, &server, &accounts.next().expect("no end"), "till", None).await;
+    while again().await == Ok(json!("till")) {
+        server.signal(Signal::HUP);
+    }
+    assert_eq!(again().await, Ok(json!("drawer")));
+    let broken = place.run(&["token", "--id", "till", "--certificate", "tokens"]);
+    assert_eq!((broken.status.code(), &*broken.stdout), (Some(2), &b""[..]));
+    assert!(String::from_utf8_lossy(&broken.stderr).contains("no certificate in PEM"), "{broken:?}");
 }
 
 #[tokio::test]

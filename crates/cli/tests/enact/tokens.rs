@@ -126,11 +126,11 @@ fn a_malformed_line_is_refused_with_file_and_line_and_without_its_content() {
     let role_rule = "a role is a word of 1 to 128 letters, digits and `_` that begins with no digit, and nothing but a \
                      comma stands between two";
     for (text, at, rule) in [
-        (format!("{line}\n{line}\n"), 2, "the digest is that of line 1: leave one of them out".to_owned()),
+        (format!("{line}\n{line}\n"), 2, "the first word is that of line 1: leave one of them out".to_owned()),
         (format!("alice {digest}\n"), 1, digest_rule.clone()),
         (format!("\n# mine\n{secret}x alice\n"), 3, digest_rule.clone()),
         (format!("{}\n", &line[1..]), 1, digest_rule),
-        (format!("{digest}\n"), 1, "the id of the caller is missing behind the digest".to_owned()),
+        (format!("{digest}\n"), 1, "the id of the caller is missing behind the first word".to_owned()),
         (
             format!("{digest} alice@{secret}\n"),
             1,
@@ -138,9 +138,20 @@ fn a_malformed_line_is_refused_with_file_and_line_and_without_its_content() {
         ),
         (format!("{digest} alice teller, {secret}\n"), 1, role_rule.to_owned()),
         (
+            format!("dns:{secret}* till\n"),
+            1,
+            "a certificate is named by `uri:` and a URI, `dns:` and a name, or `sha256:` and 64 hexadecimal digits"
+                .to_owned(),
+        ),
+        (
+            "dns:till a\ndns:Till b\n".to_owned(),
+            2,
+            "the first word is that of line 1: leave one of them out".to_owned(),
+        ),
+        (
             format!("{line} {secret}\n"),
             1,
-            "there is more than belongs into a line: a digest, an id, roles, which nothing but commas separate, and until=TIME"
+            "there is more than belongs into a line: a digest or a name of a certificate, an id, roles, which nothing but commas separate, and until=TIME"
                 .to_owned(),
         ),
     ] {
