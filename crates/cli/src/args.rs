@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use enact_entities::{Limits, Strategies, Strategy};
 use enact_rebel::Timestamp;
-use enact_server::{Exposure, HostName, ListenAddress, TlsFiles};
+use enact_server::{Exposure, HostName, ListenAddress, ReadDemand, ReadDemandError, Readers, TlsFiles};
 
 /// Transactional actors: entities declared by life cycle, preconditions and effects.
 #[derive(Debug, Parser)]
@@ -310,6 +310,11 @@ pub(crate) struct Serve {
     /// again once a minute and on SIGHUP. Without it, no request has a caller
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
+    /// Roles one of which a caller must have to read: objects and their histories, queries, changes, `/metrics` and `/openapi.json`; `*` is for
+    /// every caller. May be repeated for single classes, such as `--readers Account=teller,auditor`, and for `metrics` and `openapi.json`.
+    /// What has no rule is for anybody, as is `/health`
+    #[arg(long, value_name = "ROLE,..|NAME=ROLE,..", requires = "tokens", value_parser = Reading::parse)]
+    pub(crate) readers: Vec<Reading>,
     #[command(flatten)]
     pub(crate) tls: ServerTls,
     /// Directory that keeps the entities; made when missing
@@ -610,7 +615,44 @@ fn retention(text: &str) -> Result<Duration, String> {
     if time >= MIN { Ok(time) } else { Err("an hour at least: what is discarded does not come back".to_owned()) }
 }
 
+/// One value of `--readers`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// A class, or another first part of paths; all without one of their own, if there is none.
+    pub(crate) name: Option<String>,
+    pub(crate) demand: ReadDemand,
+}
+
+impl Reading {
+    fn parse(text: &str) -> Result<Self, ReadDemandError> {
+        let (name, demand) = match text.split_once('=') {
+            Some((name, demand)) => (Some(name.to_owned()), demand),
+            None => (None, text),
+        };
+        Ok(Self { name, demand: demand.parse()? })
+    }
+}
+
 impl Serve {
+    /// Who may read; a name or the rest has one rule only.
+    pub(crate) fn readers(&self) -> Result<Readers, String> {
+        let mut seen = BTreeSet::new();
+        let mut readers = Readers::default();
+        for Reading { name, demand } in &self.readers {
+            if !seen.insert(name) {
+                return Err(match name {
+                    Some(name) => format!("--readers {name}={demand}: `{name}` has a rule already"),
+                    None => format!("--readers {demand}: there is a rule for all names already"),
+                });
+            }
+            readers = match name {
+                Some(name) => readers.with(name, demand.clone()),
+                None => readers.with_others(demand.clone()),
+            };
+        }
+        Ok(readers)
+    }
+
     /// From where the server may be reached, with what it has.
     pub(crate) fn exposure(&self) -> Exposure {
         match self.missing_for_others().as_slice() {

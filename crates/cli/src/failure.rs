@@ -66,6 +66,8 @@ pub(crate) enum Failure {
     Config(#[from] ConfigError),
     #[error("{why}")]
     Admission { why: String },
+    #[error("{why}")]
+    Readers { why: String },
     #[error("`{filter}` is not a filter of log lines: {why}")]
     LogFilter { filter: String, why: String },
     #[error(transparent)]
@@ -184,6 +186,7 @@ impl Failure {
             | Self::NoClass { .. }
             | Self::Config(_)
             | Self::Admission { .. }
+            | Self::Readers { .. }
             | Self::LogFilter { .. }
             | Self::Tokens(_)
             | Self::Tls(_)

@@ -19,22 +19,25 @@ use axum::response::{IntoResponse, Response};
 use enact_entities::{DiskState, Entities, Rebel};
 use enact_journal::EntityKey;
 use enact_projection::Projection;
-use enact_rebel::Class;
+use enact_rebel::{Caller, Class};
 use serde::Serialize;
 use tokio::time::Instant;
 use tower_service::Service;
 use utoipa::ToSchema;
 
+use crate::command::undecodable;
+use crate::credentials::{Credentials, Identity};
 use crate::host::{HostName, Hosts};
 use crate::limits::{Admitted, Guard, Peer};
 use crate::listener::Exposure;
 use crate::metrics::{Endpoint, Requests};
 use crate::openapi::Access;
-use crate::path::Place;
+use crate::path::{Part, Place};
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
+use crate::readers::{self, Readers};
 use crate::shares::{Share, Shares};
 use crate::tokens::Tokens;
-use crate::{ask, batch, changes, command, credentials, history, metrics, openapi, outcome, query, read};
+use crate::{ask, batch, changes, command, history, metrics, openapi, outcome, query, read};
 
 /// Most requests in flight at once, unless said otherwise.
 pub const IN_FLIGHT_MAX: usize = 1024;
@@ -50,6 +53,8 @@ pub struct Options {
     pub exposure: Exposure,
     /// By which tokens and certificates callers are known. Without any, no request has a caller, whatever its headers say.
     pub tokens: Option<Tokens>,
+    /// Who may read.
+    pub readers: Readers,
     /// Most commands and reads in flight at once; further ones are turned away when they have arrived. One client has
     /// at most as many as are left for others.
     pub in_flight_max: usize,
@@ -67,6 +72,7 @@ impl Options {
             hosts: Vec::new(),
             exposure: Exposure::Loopback,
             tokens: None,
+            readers: Readers::default(),
             in_flight_max: IN_FLIGHT_MAX,
             scratch: None,
         }
@@ -84,7 +90,8 @@ pub(crate) struct Api<E: Entities<Model = Rebel>> {
     requests: Requests,
     exposure: Exposure,
     guard: Guard,
-    tokens: Option<Tokens>,
+    pub(crate) credentials: Credentials,
+    pub(crate) readers: Arc<Readers>,
 }
 
 /// The answer of `/health`.
@@ -134,15 +141,29 @@ pub struct Router<E: Entities<Model = Rebel>>(Arc<Api<E>>);
 
 /// The interface of `entities`: of an [engine](enact_entities::Engine), or of a node of several.
 pub fn router<E: Entities<Model = Rebel>>(entities: E, options: Options) -> Router<E> {
-    let Options { listen, hosts, exposure, tokens, in_flight_max, scratch } = options;
-    let access = if tokens.is_some() { Access::ByTokens } else { Access::Anonymous };
-    let openapi = Bytes::from(openapi::document(entities.model().spec(), entities.strategies(), access));
+    let Options { listen, hosts, exposure, tokens, readers, in_flight_max, scratch } = options;
+    let credentials = Credentials::new(tokens);
+    let access = if credentials.are_known() { Access::ByTokens } else { Access::Anonymous };
+    let openapi = openapi::document(entities.model().spec(), entities.strategies(), access, &readers);
+    let (openapi, readers) = (Bytes::from(openapi), Arc::new(readers));
     let guard = Guard::new(Hosts::new(listen, hosts));
     let (in_flight, batches) = (Shares::new(in_flight_max), Shares::new(batch::BATCHES_MAX));
     let followers = Shares::new(changes::FOLLOWERS_MAX);
     let projection = Projection::new(entities.clone(), scratch);
     let requests = Requests::default();
-    let api = Api { entities, in_flight, batches, followers, projection, openapi, requests, exposure, guard, tokens };
+    let api = Api {
+        entities,
+        in_flight,
+        batches,
+        followers,
+        projection,
+        openapi,
+        requests,
+        exposure,
+        guard,
+        credentials,
+        readers,
+    };
     Router(Arc::new(api))
 }
 
@@ -196,11 +217,31 @@ impl<E: Entities<Model = Rebel>> Api<E> {
     where
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
     {
-        let caller = credentials::identify(self.tokens.as_ref(), peer.certificate(), &mut head)?;
-        let head = &head;
+        let identity = self.credentials.identify(peer.certificate(), &mut head)?;
+        let caller = identity.as_ref().map(|identity| &identity.caller);
+        let answered = self.answer_to(peer, identity.as_ref(), &head, body).await;
+        answered.map_err(|problem| self.tell(problem, caller))
+    }
+
+    /// Answers a request of this caller.
+    async fn answer_to<B>(
+        &self,
+        peer: &Peer,
+        identity: Option<&Identity>,
+        head: &Parts,
+        body: B,
+    ) -> Result<Response, Problem>
+    where
+        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
+    {
+        let caller = identity.map(|identity| identity.caller.clone());
         let (method, uri) = (&head.method, &head.uri);
         let is_read = method == Method::GET || method == Method::HEAD;
-        match Place::at(uri.path()) {
+        let place = Place::at(uri.path());
+        if is_read && let Some(place) = place {
+            self.may_read(place, caller.as_ref())?;
+        }
+        match place {
             Some(Place::Health) if is_read => Ok(Json(self.health()?).into_response()),
             Some(Place::Readiness) if is_read => Ok(Json(self.readiness()?).into_response()),
             Some(Place::Metrics) if is_read => {
@@ -212,7 +253,7 @@ impl<E: Entities<Model = Rebel>> Api<E> {
             Some(Place::Pair(class, id)) if is_read => read::read(self, peer, (class, id), head).await,
             Some(Place::Batch) if method == Method::POST => batch::batch(self, peer, caller, head, body).await,
             Some(Place::Batch) => Err(only_allowed("POST", method, uri)),
-            Some(Place::Changes) if is_read => changes::changes(self, peer, head).await,
+            Some(Place::Changes) if is_read => changes::changes(self, peer, identity, head).await,
             Some(Place::Changes) => Err(only_allowed("GET, HEAD", method, uri)),
             Some(Place::Pair(class, event)) if method == Method::POST => {
                 command::creation(self, peer, caller, (class, event), head, body).await
@@ -227,6 +268,34 @@ impl<E: Entities<Model = Rebel>> Api<E> {
             Some(_) => Err(method_not_allowed(method, uri)),
             None => Err(no_such_resource(uri)),
         }
+    }
+
+    /// Lets `caller` read what is at `place`, before anything of it is looked at.
+    fn may_read(&self, place: Place<'_>, caller: Option<&Caller>) -> Result<(), Problem> {
+        if self.readers.is_empty() {
+            return Ok(());
+        }
+        let class = |class: Part<'_>| self.readers.admit(&class.decoded().ok_or_else(undecodable)?, caller);
+        match place {
+            // The changes are those of the classes that the caller may read; a batch is no read.
+            Place::Health | Place::Readiness | Place::Batch | Place::Changes => Ok(()),
+            Place::Metrics => self.readers.admit(readers::METRICS, caller),
+            Place::Description => self.readers.admit(readers::DESCRIPTION, caller),
+            Place::Event(name, _, event) if self.names_roles(name, event) => Ok(()),
+            Place::Class(name) | Place::Pair(name, _) | Place::History(name, _) | Place::Event(name, ..) => class(name),
+        }
+    }
+
+    /// Whether the specification says who may call an event.
+    fn names_roles(&self, class: Part<'_>, event: Part<'_>) -> bool {
+        let (Some(class), Some(event)) = (class.decoded(), event.decoded()) else { return false };
+        let class = self.entities.model().spec().class(&class);
+        class.and_then(|class| class.event(&event)).is_some_and(|event| !event.roles().is_empty())
+    }
+
+    /// The problem as `caller` may know it.
+    pub(crate) fn tell(&self, problem: Problem, caller: Option<&Caller>) -> Problem {
+        self.readers.tell(problem, self.entities.model().spec(), caller)
     }
 
     fn health(&self) -> Result<Health, Problem> {

@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use enact_entities::{Asked, Entities, Model, ReadMode, Reason, Rebel, Refusal, View};
 use enact_journal::EntityKey;
 use enact_rebel::limits::INSTANCES_MAX;
-use enact_rebel::{Caller, Class, Event, EventCall, Instance, Type, Value};
+use enact_rebel::{Caller, Class, Event, EventCall, Instance, Name, Type, Value};
 use serde::Serialize;
 use serde_json::Value as JsonValue;
 use tokio::time::Instant;
@@ -61,6 +61,12 @@ pub(crate) async fn ask<E: Entities<Model = Rebel>>(
     let (Some(key), Some(deadline), Some(call)) = (key, deadline, call) else {
         return Err(Problem::invalid(unfit));
     };
+    if !event.roles().is_empty()
+        && !event.roles().iter().any(|role| caller.as_ref().is_some_and(|caller| caller.has(role)))
+    {
+        let roles = event.roles().iter().map(ToString::to_string).collect();
+        return Err(refused(class, &key, event.name(), vec![Reason::Role { event: event.name().to_string(), roles }]));
+    }
     let call = call.with_caller(caller);
     let _admitted = api.admit(peer)?;
     let reading = Reading { api, class, key: &key, until: Instant::now() + deadline.saturating_sub(peer.held_up()) };
@@ -143,8 +149,11 @@ impl<E: Entities<Model = Rebel>> Reading<'_, E> {
     }
 
     fn refused(&self, call: &EventCall, reasons: Vec<Reason>) -> Problem {
-        let event = call.event().to_string();
-        let refusal = Refusal { entity: self.key.clone(), event, reasons, callers: Vec::new() };
-        outcome::refused(&refusal, self.class, self.key)
+        refused(self.class, self.key, call.event(), reasons)
     }
+}
+
+fn refused(class: &Class, key: &EntityKey, event: &Name, reasons: Vec<Reason>) -> Problem {
+    let refusal = Refusal { entity: key.clone(), event: event.to_string(), reasons, callers: Vec::new() };
+    outcome::refused(&refusal, class, key)
 }

@@ -144,7 +144,7 @@ where
         let Some((index, answer)) = running.next().await else { break };
         answers[index] = Some(match answer {
             Ok(Told { committed, replayed }) => Answer::Done(Done { status: 200, committed, replayed }),
-            Err(problem) => Answer::Problem(problem.into_body()),
+            Err(problem) => Answer::Problem(api.tell(problem, caller.as_ref()).into_body()),
         });
     }
     let results = answers.into_iter().map(|answer| answer.expect("each has run")).collect();

@@ -2,9 +2,15 @@
 //!
 //! A stream is sent as events of the server (`text/event-stream`), each with its cursor as its id: a client that is cut off sends the
 //! last one as `Last-Event-ID`, as browsers do, and misses and repeats nothing.
+//!
+//! # Who may follow
+//! A client that names classes must be allowed to read each of them. One that names none is told of those that it may read, and its cursors
+//! pass what it is not told of. A stream ends within [`PROOF_CHECK_EVERY`] when its caller may not read its classes any more: its token is
+//! revoked or its time over, or it has lost a role.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -19,14 +25,17 @@ use enact_rebel::{EventCall, Instance};
 use futures_util::stream::{self, Stream, StreamExt};
 use serde::Serialize;
 use serde_json::Value as JsonValue;
+use thiserror::Error;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::error;
 use utoipa::ToSchema;
 
 use crate::api::Api;
+use crate::credentials::{Credentials, Identity, Proof};
 use crate::history::{Called, called, invalid, moment_to_json};
 use crate::limits::{Peer, Stopping};
 use crate::problem::{InvalidParameter, Problem};
+use crate::readers::Readers;
 use crate::request_id::current_request;
 use crate::shares::Share;
 use crate::{envelope, outcome, value};
@@ -48,6 +57,8 @@ const LOOK_AFTER: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// After how long without a change a stream says that it is alive, and how far it is.
 const QUIET_MAX: Duration = Duration::from_secs(10);
+/// How often a stream looks whether its caller still may follow.
+const PROOF_CHECK_EVERY: Duration = Duration::from_secs(1);
 /// How long a reading of a stream may take.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -124,18 +135,26 @@ struct Asked {
 pub(crate) async fn changes<E: Entities<Model = Rebel>>(
     api: &Api<E>,
     peer: &Peer,
+    identity: Option<&Identity>,
     head: &Parts,
 ) -> Result<Response, Problem> {
     let is_stream = accepts_a_stream(&head.headers);
     let mut unfit = Vec::new();
     let deadline = envelope::deadline(&head.headers).map_err(|problem| unfit.push(problem)).unwrap_or_default();
-    let asked = asked(api, head, is_stream, &mut unfit);
+    let mut asked = asked(api, head, is_stream, &mut unfit);
+    let caller = identity.map(|identity| &identity.caller);
+    if asked.classes.is_empty() {
+        asked.classes = api.readers.readable(api.entities.model().spec(), caller)?.unwrap_or_default();
+    } else {
+        asked.classes.iter().try_for_each(|class| api.readers.admit(class, caller))?;
+    }
     if !unfit.is_empty() {
         return Err(Problem::invalid(unfit));
     }
     if is_stream {
         let share = api.follow(peer)?;
-        let mut follower = Follower::new(api.entities.clone(), asked, share);
+        let right = Right::of(api, identity, &asked.classes);
+        let mut follower = Follower::new(api.entities.clone(), asked, right, share);
         // A cursor that cannot be is told by the status.
         let first = follower.look().await.map_err(|error| outcome::of_changes(&error))?;
         return Ok(Sse::new(follower.told(first, peer.stopping())).into_response());
@@ -203,10 +222,55 @@ fn entry<'a>(change: &'a Known, cursors: &Cursors) -> Entry<'a> {
     }
 }
 
+/// By which right a client follows classes that not everybody may read.
+struct Right {
+    proof: Proof,
+    credentials: Credentials,
+    readers: Arc<Readers>,
+    classes: Vec<String>,
+    checked_at: Instant,
+}
+
+impl Right {
+    /// The right of `identity` to follow `classes`, all of them if there is none; nothing where everybody may.
+    fn of<E: Entities<Model = Rebel>>(
+        api: &Api<E>,
+        identity: Option<&Identity>,
+        classes: &BTreeSet<String>,
+    ) -> Option<Self> {
+        let all = api.entities.model().spec().classes().map(|class| class.name().to_string());
+        let classes = all.filter(|class| classes.is_empty() || classes.contains(class));
+        let classes: Vec<String> = classes.filter(|class| api.readers.demand(class).is_some()).collect();
+        let proof = identity.filter(|_| !classes.is_empty())?.proof.clone();
+        let (credentials, readers) = (api.credentials.clone(), Arc::clone(&api.readers));
+        Some(Self { proof, credentials, readers, classes, checked_at: Instant::now() })
+    }
+
+    /// Whether the client still has it, as far as it was looked lately.
+    fn is_held(&mut self) -> bool {
+        if self.checked_at.elapsed() < PROOF_CHECK_EVERY {
+            return true;
+        }
+        self.checked_at = Instant::now();
+        let caller = self.credentials.caller(&self.proof).ok().flatten();
+        self.classes.iter().all(|class| self.readers.allow(class, caller.as_ref()))
+    }
+}
+
+/// Why a stream ends.
+#[derive(Debug, Error)]
+enum CutOff {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("the caller may not read these classes any more")]
+    Right,
+}
+
 /// A client that follows the changes.
 struct Follower<E> {
     entities: E,
     asked: Asked,
+    right: Option<Right>,
     news: Option<News>,
     looked_at: Instant,
     /// Whether the last reading has left something.
@@ -218,11 +282,21 @@ struct Follower<E> {
 }
 
 impl<E: Entities<Model = Rebel>> Follower<E> {
-    fn new(entities: E, asked: Asked, share: Share) -> Self {
+    fn new(entities: E, asked: Asked, right: Option<Right>, share: Share) -> Self {
         // Before the first look, so that nothing is missed behind it.
         let (news, now) = (entities.news(), Instant::now());
         let request_id = current_request().unwrap_or_default();
-        Self { entities, asked, news, looked_at: now, has_more: false, last_told: now, request_id, _share: share }
+        Self {
+            entities,
+            asked,
+            right,
+            news,
+            looked_at: now,
+            has_more: false,
+            last_told: now,
+            request_id,
+            _share: share,
+        }
     }
 
     /// What the client is told, `first` and what comes after it, until the server stops or cannot read.
@@ -238,10 +312,13 @@ impl<E: Entities<Model = Rebel>> Follower<E> {
     }
 
     /// The next changes, as soon as there are any.
-    async fn next(&mut self) -> Result<Vec<Event>, ReadError> {
+    async fn next(&mut self) -> Result<Vec<Event>, CutOff> {
         loop {
             if !self.has_more {
                 self.pause().await;
+            }
+            if self.right.as_mut().is_some_and(|right| !right.is_held()) {
+                return Err(CutOff::Right);
             }
             let mut events = self.look().await?;
             if events.is_empty() && self.last_told.elapsed() >= QUIET_MAX {

@@ -8,6 +8,7 @@
 //! header says.
 
 use std::fmt;
+use std::sync::Arc;
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -20,26 +21,77 @@ use crate::tokens::{TokenRefusal, Tokens};
 
 const SCHEME: &str = "Bearer";
 
-/// The caller of the request with this head, over a connection with this certificate, if one of `tokens` or the certificate
-/// proves it to be one; takes the proof out of the head.
-///
-/// # Errors
-/// When the head says something about the caller and does not prove it, or the time of the certificate is over.
-pub(crate) fn identify(
-    tokens: Option<&Tokens>,
-    certificate: Option<&ClientCertificate>,
-    head: &mut Parts,
-) -> Result<Option<Caller>, Problem> {
-    let Some(tokens) = tokens.filter(|_| !is_health(head.uri.path())) else { return Ok(None) };
-    let caller = proved(tokens, certificate, &head.headers).map_err(Unproved::into_problem)?;
-    // Nothing behind this needs the secret.
-    head.headers.remove(header::AUTHORIZATION);
-    Ok(caller)
+/// By what callers are known.
+#[derive(Clone, Debug)]
+pub(crate) struct Credentials {
+    tokens: Option<Tokens>,
+}
+
+/// What a request has to prove its caller by.
+#[derive(Clone)]
+pub(crate) enum Proof {
+    Bearer(Vec<u8>),
+    Certificate(Arc<ClientCertificate>),
+}
+
+/// The caller of a request, and what proves it.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    pub(crate) caller: Caller,
+    pub(crate) proof: Proof,
+}
+
+impl Credentials {
+    pub(crate) fn new(tokens: Option<Tokens>) -> Self {
+        Self { tokens }
+    }
+
+    /// Whether a request can have a caller.
+    pub(crate) fn are_known(&self) -> bool {
+        self.tokens.is_some()
+    }
+
+    /// Who the request with this head is, over a connection with this certificate, if its header or the certificate
+    /// proves it; takes the header out of the head.
+    ///
+    /// # Errors
+    /// When the head says something about the caller and does not prove it, or the time of the certificate is over.
+    pub(crate) fn identify(
+        &self,
+        certificate: Option<&Arc<ClientCertificate>>,
+        head: &mut Parts,
+    ) -> Result<Option<Identity>, Problem> {
+        if !self.are_known() || is_health(head.uri.path()) {
+            return Ok(None);
+        }
+        let proof = match bearer(&head.headers).map_err(Unproved::into_problem)? {
+            Some(token) => Some(Proof::Bearer(token.to_vec())),
+            None => certificate.map(|certificate| Proof::Certificate(Arc::clone(certificate))),
+        };
+        // Nothing else needs the secret.
+        head.headers.remove(header::AUTHORIZATION);
+        let Some(proof) = proof else { return Ok(None) };
+        let caller = self.caller(&proof).map_err(Unproved::into_problem)?;
+        Ok(caller.map(|caller| Identity { caller, proof }))
+    }
+
+    /// The caller that `proof` proves at this time, if it is one that may prove nothing.
+    pub(crate) fn caller(&self, proof: &Proof) -> Result<Option<Caller>, Unproved> {
+        let Some(tokens) = &self.tokens else { return Ok(None) };
+        match proof {
+            Proof::Bearer(token) => tokens.caller(token).map(Some).map_err(Unproved::Refused),
+            Proof::Certificate(certificate) => match tokens.caller_with(certificate) {
+                Ok(caller) => Ok(Some(caller)),
+                Err(TokenRefusal::Expired) => Err(Unproved::Expired),
+                Err(TokenRefusal::Unknown) => Ok(None),
+            },
+        }
+    }
 }
 
 /// Why a request proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unproved {
+pub(crate) enum Unproved {
     Repeated,
     Malformed,
     Refused(TokenRefusal),
@@ -70,24 +122,14 @@ impl Unproved {
     }
 }
 
-fn proved(
-    tokens: &Tokens,
-    certificate: Option<&ClientCertificate>,
-    headers: &HeaderMap,
-) -> Result<Option<Caller>, Unproved> {
+/// The token of the one header, if there is a header.
+fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, Unproved> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let Some(value) = values.next() else {
-        return match certificate.map(|certificate| tokens.caller_with(certificate)) {
-            Some(Ok(caller)) => Ok(Some(caller)),
-            Some(Err(TokenRefusal::Expired)) => Err(Unproved::Expired),
-            Some(Err(TokenRefusal::Unknown)) | None => Ok(None),
-        };
-    };
+    let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
         return Err(Unproved::Repeated);
     }
-    let token = token(value.as_bytes()).ok_or(Unproved::Malformed)?;
-    tokens.caller(token).map(Some).map_err(Unproved::Refused)
+    token(value.as_bytes()).map(Some).ok_or(Unproved::Malformed)
 }
 
 /// The token in `Bearer TOKEN` (RFC 6750, section 2.1; the scheme is not case-sensitive).

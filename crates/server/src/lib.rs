@@ -7,7 +7,7 @@
 //! | status | the command | what to do |
 //! |---|---|---|
 //! | `200` | happened and is durable | - |
-//! | `401` unauthenticated | never became one | send a token that the server knows, or none |
+//! | `401` unauthenticated | never became one | send a token that the server knows; or none, unless the answer says that it is needed |
 //! | `403` forbidden | certainly did not happen: the caller lacks a role | ask somebody who has it |
 //! | `409` refused | certainly did not happen, and the body names each rule that it breaks | change something first |
 //! | `409` key in use | is running | ask again |
@@ -27,7 +27,7 @@
 //! A caller is known by a bearer token or the certificate of its connection, out of a file of the operator ([`Tokens`]); the
 //! caller's id and roles go into
 //! the event and are journaled with it, and the specification decides what they may do. A request without either has
-//! no caller and no roles. Reads, `/openapi.json` and `/health` ask for no caller. A [`Listener`] that does not encrypt ([`Tls`]) takes a
+//! no caller and no roles. [`Readers`] says who may read; `/health` is for anybody. A [`Listener`] that does not encrypt ([`Tls`]) takes a
 //! loopback address only, unless told otherwise aloud ([`Exposure`]). Pages that a browser of this
 //! machine shows are kept out: no other origin is allowed to read (no CORS headers), a command must be declared as
 //! JSON, which a form cannot be, and a `Host` is refused unless it is an address of this server, `localhost` or one of
@@ -104,6 +104,7 @@ mod problem;
 mod processor;
 mod query;
 mod read;
+mod readers;
 mod reloading;
 mod request_id;
 mod schema;
@@ -124,6 +125,7 @@ pub use host::{HostName, HostNameError, ListenAddress, ListenAddressError};
 pub use json::DEPTH_MAX;
 pub use limits::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 pub use listener::{BindError, CONNECTIONS_MAX, Exposure, FAREWELL, HEAD_TIMEOUT, Limits, Listener, UNREAD_TIMEOUT};
+pub use readers::{ReadDemand, ReadDemandError, Readers, UnknownName};
 pub use reloading::FILES_CHECK_EVERY;
 pub use request_id::current_request;
 pub use tls::{PEM_BYTES_MAX, Tls, TlsError, TlsFiles};

@@ -88,8 +88,8 @@ impl Peer {
     }
 
     /// The certificate that the client has proved to be its own.
-    pub(crate) fn certificate(&self) -> Option<&ClientCertificate> {
-        self.certificate.as_deref()
+    pub(crate) fn certificate(&self) -> Option<&Arc<ClientCertificate>> {
+        self.certificate.as_ref()
     }
 
     /// The end of the server.

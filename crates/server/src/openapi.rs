@@ -5,6 +5,8 @@
 //! Components of ours are called `enact.…`, those of a class `Account`, `Account.range` and `Account.Withdraw`; names of
 //! the language have no dots, so they cannot meet.
 
+use std::sync::Arc;
+
 use axum::http::HeaderName;
 use enact_entities::Strategies;
 use enact_projection::is_ordered;
@@ -35,6 +37,7 @@ use crate::envelope::{
 };
 use crate::metrics::TEXT;
 use crate::problem::{PROBLEM_JSON, ProblemBody};
+use crate::readers::{self, Readers};
 use crate::schema::{ID_PATTERN, given, taken, text_forms, with_default};
 use crate::value::to_json;
 use crate::{changes, history, query as queries};
@@ -48,17 +51,30 @@ pub(crate) enum Access {
     Anonymous,
     /// A request may prove its caller by a token.
     ByTokens,
+    /// A request must prove its caller, which may be one that is refused.
+    ByReaders,
+}
+
+impl Access {
+    /// How what is below `/name` is read.
+    fn to(self, name: &str, readers: &Readers) -> Self {
+        if readers.demand(name).is_some() { Self::ByReaders } else { self }
+    }
 }
 
 /// The document, as JSON.
-pub(crate) fn document(spec: &Spec, strategies: &Strategies, access: Access) -> String {
+pub(crate) fn document(spec: &Spec, strategies: &Strategies, access: Access, readers: &Readers) -> String {
+    // Of changes, those of the other classes are left out.
+    let is_readable = |class: &Arc<Class>| readers.demand(class.name()).is_none();
+    let following = if spec.classes().any(is_readable) { access } else { Access::ByReaders };
+    let (metering, describing) = (access.to(readers::METRICS, readers), access.to(readers::DESCRIPTION, readers));
     let mut paths = PathsBuilder::new()
         .path("/health", PathItem::new(HttpMethod::Get, health()))
         .path("/health/ready", PathItem::new(HttpMethod::Get, readiness()))
-        .path("/metrics", PathItem::new(HttpMethod::Get, metrics(access)))
+        .path("/metrics", PathItem::new(HttpMethod::Get, metrics(metering)))
         .path("/-/batch", PathItem::new(HttpMethod::Post, batch(access)))
-        .path("/-/changes", PathItem::new(HttpMethod::Get, changes(spec, access)))
-        .path("/openapi.json", PathItem::new(HttpMethod::Get, description(access)));
+        .path("/-/changes", PathItem::new(HttpMethod::Get, changes(spec, following)))
+        .path("/openapi.json", PathItem::new(HttpMethod::Get, description(describing)));
     let mut components = ComponentsBuilder::new();
     let mut own = Vec::new();
     describe::<ProblemBody>(&mut own);
@@ -76,14 +92,16 @@ pub(crate) fn document(spec: &Spec, strategies: &Strategies, access: Access) -> 
     }
     for class in spec.classes() {
         let name = class.name();
+        let reading = access.to(name, readers);
         components = components.schema(&**name, instance(class)).schema(format!("{name}.range"), range(class));
-        paths = paths.path(format!("/{name}/{{id}}"), PathItem::new(HttpMethod::Get, read(class, access)));
-        paths = paths.path(format!("/{name}"), PathItem::new(HttpMethod::Get, query(class, access)));
+        paths = paths.path(format!("/{name}/{{id}}"), PathItem::new(HttpMethod::Get, read(class, reading)));
+        paths = paths.path(format!("/{name}"), PathItem::new(HttpMethod::Get, query(class, reading)));
         let path = format!("/{name}/{{id}}/-/history");
-        paths = paths.path(path, PathItem::new(HttpMethod::Get, history(class, access)));
+        paths = paths.path(path, PathItem::new(HttpMethod::Get, history(class, reading)));
         for event in class.events().iter().filter(|event| event.is_read()) {
             let path = format!("/{name}/{{id}}/{}", event.name());
-            paths = paths.path(path, PathItem::new(HttpMethod::Get, question(class, event, access)));
+            let asking = if event.roles().is_empty() { reading } else { access };
+            paths = paths.path(path, PathItem::new(HttpMethod::Get, question(class, event, asking)));
         }
         for event in class.events().iter().filter(|event| !event.is_internal() && !event.is_read()) {
             components = components.schema(format!("{name}.{}", event.name()), parameters(event));
@@ -96,7 +114,7 @@ pub(crate) fn document(spec: &Spec, strategies: &Strategies, access: Access) -> 
             }
         }
     }
-    if access == Access::ByTokens {
+    if access != Access::Anonymous {
         let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(TOKENS)).build();
         components = components.security_scheme(BEARER, SecurityScheme::Http(scheme));
     }
@@ -487,7 +505,11 @@ fn description(access: Access) -> Operation {
 fn everywhere(operation: OperationBuilder, access: Access) -> OperationBuilder {
     let operation = match access {
         Access::Anonymous => operation,
-        Access::ByTokens => with_tokens(operation),
+        Access::ByTokens => with_tokens(operation, &[SecurityRequirement::default(), by_token()]),
+        Access::ByReaders => with_tokens(operation, &[by_token()]).response(
+            "403",
+            problem("The caller has none of the roles that the operator demands of readers, or that the event demands"),
+        ),
     };
     let retry_after = HeaderBuilder::new()
         .schema(Some(ObjectBuilder::new().schema_type(JsonType::Integer)))
@@ -499,17 +521,21 @@ fn everywhere(operation: OperationBuilder, access: Access) -> OperationBuilder {
     operation.response("503", busy).response("default", problem("The request is not taken"))
 }
 
-/// An operation that takes a token, and is there without one.
-fn with_tokens(operation: OperationBuilder) -> OperationBuilder {
+fn by_token() -> SecurityRequirement {
+    SecurityRequirement::new(BEARER, [""; 0])
+}
+
+/// An operation that takes a token, in one of these ways.
+fn with_tokens(operation: OperationBuilder, securities: &[SecurityRequirement]) -> OperationBuilder {
     let challenge = HeaderBuilder::new()
         .schema(Some(ObjectBuilder::new().schema_type(JsonType::String)))
         .description(Some("The scheme that the server takes"))
         .build();
-    let mut unproved =
-        problem("The Authorization header is malformed, or its token is none of this server, or not valid any more");
+    let mut unproved = problem(
+        "The Authorization header is malformed or missing, or its token is none of this server, or not valid any more",
+    );
     unproved.headers.insert("www-authenticate".to_owned(), RefOr::T(challenge));
-    let securities = [SecurityRequirement::default(), SecurityRequirement::new(BEARER, [""; 0])];
-    operation.securities(Some(securities)).response("401", unproved)
+    operation.securities(Some(securities.iter().cloned())).response("401", unproved)
 }
 
 fn problem(description: &str) -> Response {

@@ -375,6 +375,29 @@ impl Problem {
         self.with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
     }
 
+    /// Without the values of instances of classes that may not be read, and without what was waited for, which is of any class.
+    pub(crate) fn without_values(mut self, may_read: impl Fn(&str) -> bool) -> Self {
+        let is_kept = |reason: &RefusalReason| reason.entity.split('/').next().is_some_and(&may_read);
+        let body = &mut *self.body;
+        if !body.waits_for.is_empty() || !body.wait_graph.is_empty() {
+            (body.waits_for, body.wait_graph) = (Vec::new(), Vec::new());
+            body.detail = "the deadline passed, or the request is running, and what it waits for is told to those who may read all \
+                           classes; send a command again with its Idempotency-Key for its answer"
+                .to_owned();
+        }
+        if !body.reasons.iter().all(is_kept) {
+            for reason in body.reasons.iter_mut().filter(|reason| !is_kept(reason)) {
+                reason.values.clear();
+            }
+            let rules = body
+                .reasons
+                .iter()
+                .map(|RefusalReason { entity, event, text, .. }| format!("{entity} refuses {event}: {text}"));
+            body.detail = rules.collect::<Vec<_>>().join("; ");
+        }
+        self
+    }
+
     /// What it says, without the headers.
     pub(crate) fn into_body(self) -> Box<ProblemBody> {
         self.body

@@ -388,24 +388,27 @@ impl fmt::Debug for Token {
 /// # Errors
 /// What is wrong with them.
 pub fn caller_from_outside<'a>(id: &str, roles: impl IntoIterator<Item = &'a str>) -> Result<Caller, TokenLineError> {
-    let is_name = |name: &str, is_in: fn(u8) -> bool| {
-        (1..=CALLER_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_in)
-    };
     if !is_name(id, |byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte)) {
         return Err(TokenLineError::Id);
     }
     let roles: Vec<&str> = roles.into_iter().collect();
-    let is_role = |role: &&str| {
-        is_name(role, |byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            && !role.starts_with(|c: char| c.is_ascii_digit())
-    };
-    if !roles.iter().all(is_role) {
+    if !roles.iter().all(|role| is_role(role)) {
         return Err(TokenLineError::Role);
     }
     if roles.len() > TOKEN_ROLES_MAX {
         return Err(TokenLineError::TooManyRoles);
     }
     Ok(Caller::new(id, roles)?)
+}
+
+fn is_name(name: &str, is_in: fn(u8) -> bool) -> bool {
+    (1..=CALLER_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_in)
+}
+
+/// Whether a specification could name it as a role.
+pub(crate) fn is_role(name: &str) -> bool {
+    is_name(name, |byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && !name.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Nothing if the line is blank or a comment.

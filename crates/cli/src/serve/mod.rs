@@ -29,7 +29,7 @@ use enact_journal::nats::{Nats, Options as NatsOptions};
 use enact_journal::postgres::{Options as PostgresOptions, Postgres};
 use enact_journal::{Embedded, Journal, OpenError, Options as JournalOptions};
 use enact_rebel::{Source, Spec};
-use enact_server::{IN_FLIGHT_MAX, Limits, Listener, Options, Tls, Tokens, router};
+use enact_server::{IN_FLIGHT_MAX, Limits, Listener, Options, Readers, Tls, Tokens, router};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
@@ -70,12 +70,14 @@ fn start(args: &args::Serve, log: &Log) -> Result<(), Failure> {
     if args.retain.is_some() && (args.journal.is_some() || args.cluster.is_some()) {
         return Err(Failure::Retain);
     }
+    let readers = readers(args, &spec)?;
     let tokens = args.tokens.as_deref().map(Tokens::read).transpose()?;
     let tls = args.tls.files().map(Tls::read).transpose()?;
     let limits = Limits::within(raise_file_limit());
     let limits = Limits { farewell: limits.farewell.min(args.drain / 2), ..limits };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Runtime)?;
-    let ended = runtime.block_on(serve(args, strategies, limits, tokens, tls, sources, Arc::new(spec)));
+    let ended =
+        runtime.block_on(serve(args, strategies, limits, Access { tokens, readers }, tls, sources, Arc::new(spec)));
     // Readings of long histories, and questions about many objects, have threads of their own, which nobody needs to wait for.
     runtime.shutdown_background();
     ended
@@ -89,6 +91,18 @@ fn strategies(args: &args::Serve, spec: &Spec) -> Result<Strategies, Failure> {
     let classes = spec.classes().map(|class| &**class.name());
     strategies.check(classes).map_err(|unknown| Failure::Admission { why: format!("--admission {unknown}") })?;
     Ok(strategies)
+}
+
+fn readers(args: &args::Serve, spec: &Spec) -> Result<Readers, Failure> {
+    let readers = args.readers().map_err(|why| Failure::Readers { why })?;
+    readers.check(spec).map_err(|unknown| Failure::Readers { why: format!("--readers {unknown}") })?;
+    Ok(readers)
+}
+
+/// Who is known, and who may do what.
+struct Access {
+    tokens: Option<Tokens>,
+    readers: Readers,
 }
 
 fn open(args: &args::Serve, options: &EngineOptions) -> Result<Embedded, OpenError> {
@@ -107,7 +121,7 @@ async fn serve(
     args: &args::Serve,
     strategies: Strategies,
     limits: Limits,
-    tokens: Option<Tokens>,
+    access: Access,
     tls: Option<Tls>,
     sources: Vec<Source>,
     spec: Arc<Spec>,
@@ -129,7 +143,7 @@ async fn serve(
         None => listener,
     };
 
-    if let Some(kept) = tokens.clone() {
+    if let Some(kept) = access.tokens.clone() {
         keep_current(async move |asked| kept.keep_current(&asked).await)?;
     }
 
@@ -148,7 +162,7 @@ async fn serve(
         ..EngineOptions::default()
     };
     let begun = Instant::now();
-    let start = Start { args, options, limits, tokens, sources, spec, listener, signals, begun };
+    let start = Start { args, options, limits, access, sources, spec, listener, signals, begun };
     #[cfg(feature = "nats")]
     if let Some(addresses) = &args.cluster {
         return start.join(addresses).await;
@@ -205,7 +219,7 @@ struct Start<'a> {
     args: &'a args::Serve,
     options: EngineOptions,
     limits: Limits,
-    tokens: Option<Tokens>,
+    access: Access,
     sources: Vec<Source>,
     spec: Arc<Spec>,
     listener: Listener,
@@ -260,7 +274,7 @@ impl Start<'_> {
         F: Future<Output = ()>,
         C: AsyncFnOnce(Duration) -> Result<(), ShutdownError>,
     {
-        let Self { args, limits, tokens, listener, signals, .. } = self;
+        let Self { args, limits, access: Access { tokens, readers }, listener, signals, .. } = self;
         let (address, exposure) = (listener.address(), args.exposure());
         let in_flight_max = IN_FLIGHT_MAX.min(limits.connections_max / 2);
         info!(connections_max = limits.connections_max, in_flight_max, "limits");
@@ -268,8 +282,10 @@ impl Start<'_> {
         let hosts = args.hosts.iter().chain(args.listen.name()).cloned().collect();
         // Beside a log of its own, which is where this process writes; a database is elsewhere.
         let scratch = args.journal.is_none().then(|| args.data.clone());
-        let router =
-            router(entities, Options { listen: address.ip(), hosts, exposure, tokens, in_flight_max, scratch });
+        let router = router(
+            entities,
+            Options { listen: address.ip(), hosts, exposure, tokens, readers, in_flight_max, scratch },
+        );
         let scheme = if args.tls.tls_cert.is_some() { "https" } else { "http" };
         announce(&format!("listening on {scheme}://{address}"));
 

@@ -15,6 +15,7 @@ mod listener;
 mod metrics;
 mod openapi;
 mod queries;
+mod readers;
 mod reads;
 mod results;
 mod tokens;
