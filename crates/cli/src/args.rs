@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use enact_entities::{Limits, Strategies, Strategy};
 use enact_rebel::Timestamp;
@@ -293,6 +293,7 @@ pub(crate) struct DataDirectory {
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("callers").args(["tokens", "oidc_issuer"]).multiple(true)))]
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) spec: SpecFiles,
@@ -310,10 +311,12 @@ pub(crate) struct Serve {
     /// again once a minute and on SIGHUP. Without it, no request has a caller
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) oidc: Oidc,
     /// Roles one of which a caller must have to read: objects and their histories, queries, changes, `/metrics` and `/openapi.json`; `*` is for
     /// every caller. May be repeated for single classes, such as `--readers Account=teller,auditor`, and for `metrics` and `openapi.json`.
     /// What has no rule is for anybody, as is `/health`
-    #[arg(long, value_name = "ROLE,..|NAME=ROLE,..", requires = "tokens", value_parser = Reading::parse)]
+    #[arg(long, value_name = "ROLE,..|NAME=ROLE,..", requires = "callers", value_parser = Reading::parse)]
     pub(crate) readers: Vec<Reading>,
     #[command(flatten)]
     pub(crate) tls: ServerTls,
@@ -388,7 +391,7 @@ pub(crate) struct Serve {
     /// The time that a sync takes at least, to measure what a slower disk would do
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, hide = true)]
     pub(crate) sync_min: Option<Duration>,
-    /// Allow an address that other machines can reach without encryption, or without tokens and certificates of clients
+    /// Allow an address that other machines can reach without encryption, or without a way to know callers
     #[arg(long)]
     pub(crate) insecure: bool,
     /// How long a server that is told to stop finishes what it has begun. What is not answered by then is in doubt
@@ -400,6 +403,24 @@ pub(crate) struct Serve {
     /// How they look
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log_format: LogFormat,
+}
+
+/// Whose signed tokens are taken.
+#[derive(Debug, Args)]
+pub(crate) struct Oidc {
+    /// Issuer of OpenID Connect whose JSON Web Tokens are taken, beside those of `--tokens`: its address as it stands in them (`iss`), such as
+    /// `https://id.example.com/realms/bank`. Its keys are fetched there
+    #[arg(long, value_name = "URL", requires = "oidc_audience")]
+    pub(crate) oidc_issuer: Option<String>,
+    /// What the tokens must be meant for (`aud`)
+    #[arg(long, value_name = "NAME", requires = "oidc_issuer")]
+    pub(crate) oidc_audience: Option<String>,
+    /// The claim of the tokens that has the roles; dots lead into objects, such as `realm_access.roles`
+    #[arg(long, value_name = "CLAIM", default_value = "roles", requires = "oidc_issuer")]
+    pub(crate) oidc_roles: String,
+    /// File of the authorities in PEM, one of which vouches for the issuer, instead of those of the system
+    #[arg(long, value_name = "FILE", requires = "oidc_issuer")]
+    pub(crate) oidc_ca: Option<PathBuf>,
 }
 
 /// By what a server proves itself, and knows its clients.
@@ -664,10 +685,10 @@ impl Serve {
 
     /// What a server that other machines can reach has to have, and this one has not.
     pub(crate) fn missing_for_others(&self) -> Vec<&'static str> {
-        let has_callers = self.tokens.is_some() || self.tls.tls_client_ca.is_some();
+        let has_callers = self.tokens.is_some() || self.oidc.oidc_issuer.is_some() || self.tls.tls_client_ca.is_some();
         let rows = [
             (self.tls.tls_cert.is_none(), "--tls-cert FILE and --tls-key FILE"),
-            (!has_callers, "--tokens FILE or --tls-client-ca FILE"),
+            (!has_callers, "--tokens FILE, --oidc-issuer URL or --tls-client-ca FILE"),
         ];
         rows.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, flags)| flags).collect()
     }

@@ -1,6 +1,6 @@
 //! What commands have in common that ask a server.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
@@ -46,6 +46,12 @@ pub(crate) fn client(
 /// A client of a web hook at `url`, which is told no token.
 pub(crate) fn hook(url: &str, tls: &ClientTls, answer_max: Duration) -> Result<Client, Failure> {
     made(url, HeaderMap::new(), tls, Authorities::All, answer_max)
+}
+
+/// A client of the issuer of tokens at `url`, which the authorities in a file vouch for, or those of the system.
+pub(crate) fn of_issuer(url: &str, authorities: Option<PathBuf>, answer_max: Duration) -> Result<Client, Failure> {
+    let tls = ClientTls { tls_ca: authorities, tls_cert: None, tls_key: None };
+    made(url, HeaderMap::new(), &tls, Authorities::Given, answer_max)
 }
 
 /// A client that follows no redirection, which could be to somebody else.

@@ -12,7 +12,7 @@ use enact_entities::{DecodeError, ShutdownError};
 use enact_journal::ReadError;
 use enact_journal::{BackupError, BuildError, CloseError, EntityKey, OpenError, Position};
 use enact_rebel::Timestamp;
-use enact_server::{BindError, TlsError, TokenLineError, TokensError};
+use enact_server::{BindError, IssuerUrlError, TlsError, TokenLineError, TokensError};
 use thiserror::Error;
 
 use crate::client::ClientError;
@@ -72,6 +72,8 @@ pub(crate) enum Failure {
     LogFilter { filter: String, why: String },
     #[error(transparent)]
     Tokens(#[from] TokensError),
+    #[error("--oidc-issuer")]
+    Issuer(#[from] IssuerUrlError),
     #[error("there can be no such caller")]
     Caller(#[source] TokenLineError),
     #[error("no line can be made of the certificate")]
@@ -190,6 +192,7 @@ impl Failure {
             | Self::LogFilter { .. }
             | Self::Tokens(_)
             | Self::Tls(_)
+            | Self::Issuer(_)
             | Self::Caller(_)
             | Self::Certificate(_)
             | Self::Client(_) => 2,

@@ -28,6 +28,7 @@ use utoipa::ToSchema;
 use crate::command::undecodable;
 use crate::credentials::{Credentials, Identity};
 use crate::host::{HostName, Hosts};
+use crate::issuer::Issuer;
 use crate::limits::{Admitted, Guard, Peer};
 use crate::listener::Exposure;
 use crate::metrics::{Endpoint, Requests};
@@ -51,8 +52,11 @@ pub struct Options {
     pub hosts: Vec<HostName>,
     /// From where the server may be reached; shown by `/health`.
     pub exposure: Exposure,
-    /// By which tokens and certificates callers are known. Without any, no request has a caller, whatever its headers say.
+    /// By which tokens and certificates callers are known. Without any, and without an issuer, no request has a caller, whatever its headers
+    /// say.
     pub tokens: Option<Tokens>,
+    /// Whose signed tokens are taken, besides those of `tokens`.
+    pub issuer: Option<Issuer>,
     /// Who may read.
     pub readers: Readers,
     /// Most commands and reads in flight at once; further ones are turned away when they have arrived. One client has
@@ -72,6 +76,7 @@ impl Options {
             hosts: Vec::new(),
             exposure: Exposure::Loopback,
             tokens: None,
+            issuer: None,
             readers: Readers::default(),
             in_flight_max: IN_FLIGHT_MAX,
             scratch: None,
@@ -141,8 +146,8 @@ pub struct Router<E: Entities<Model = Rebel>>(Arc<Api<E>>);
 
 /// The interface of `entities`: of an [engine](enact_entities::Engine), or of a node of several.
 pub fn router<E: Entities<Model = Rebel>>(entities: E, options: Options) -> Router<E> {
-    let Options { listen, hosts, exposure, tokens, readers, in_flight_max, scratch } = options;
-    let credentials = Credentials::new(tokens);
+    let Options { listen, hosts, exposure, tokens, issuer, readers, in_flight_max, scratch } = options;
+    let credentials = Credentials::new(tokens, issuer);
     let access = if credentials.are_known() { Access::ByTokens } else { Access::Anonymous };
     let openapi = openapi::document(entities.model().spec(), entities.strategies(), access, &readers);
     let (openapi, readers) = (Bytes::from(openapi), Arc::new(readers));
@@ -217,7 +222,7 @@ impl<E: Entities<Model = Rebel>> Api<E> {
     where
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
     {
-        let identity = self.credentials.identify(peer.certificate(), &mut head)?;
+        let identity = self.credentials.identify(peer.certificate(), &mut head).await?;
         let caller = identity.as_ref().map(|identity| &identity.caller);
         let answered = self.answer_to(peer, identity.as_ref(), &head, body).await;
         answered.map_err(|problem| self.tell(problem, caller))

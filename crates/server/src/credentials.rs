@@ -1,9 +1,10 @@
 //! From the `Authorization` of a request, or the certificate of its connection, to the caller that it is.
 //!
-//! Of a server with tokens, a request whose header is not `Bearer` and a
-//! token of the server's ends here, before anything else of it is looked at. A request without the header is of the caller
+//! Of a server with tokens or an issuer, a request whose header is not `Bearer` and a
+//! token of the server's or of the issuer's ends here, before anything else of it is looked at. A request without the header is of the caller
 //! that the certificate stands for, and has no caller if that is unknown. So the header, where there is one, decides: a proxy with a
-//! certificate of its own can send the tokens of others on. A server without tokens believes nothing:
+//! certificate of its own can send the tokens of others on. A token that has the form of a JSON
+//! Web Token is the issuer's, where there is one. A server with neither believes nothing:
 //! it ignores the header. No other header says who calls. `/health` and `/health/ready` answer anybody, whatever the
 //! header says.
 
@@ -15,6 +16,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use enact_rebel::Caller;
 
 use crate::certificate::ClientCertificate;
+use crate::issuer::{Issuer, JwtRefusal, KEYS_FETCH_PAUSE, is_jwt};
 use crate::limits::is_health;
 use crate::problem::{Problem, ProblemKind};
 use crate::tokens::{TokenRefusal, Tokens};
@@ -25,6 +27,7 @@ const SCHEME: &str = "Bearer";
 #[derive(Clone, Debug)]
 pub(crate) struct Credentials {
     tokens: Option<Tokens>,
+    issuer: Option<Issuer>,
 }
 
 /// What a request has to prove its caller by.
@@ -42,13 +45,13 @@ pub(crate) struct Identity {
 }
 
 impl Credentials {
-    pub(crate) fn new(tokens: Option<Tokens>) -> Self {
-        Self { tokens }
+    pub(crate) fn new(tokens: Option<Tokens>, issuer: Option<Issuer>) -> Self {
+        Self { tokens, issuer }
     }
 
     /// Whether a request can have a caller.
     pub(crate) fn are_known(&self) -> bool {
-        self.tokens.is_some()
+        self.tokens.is_some() || self.issuer.is_some()
     }
 
     /// Who the request with this head is, over a connection with this certificate, if its header or the certificate
@@ -56,7 +59,7 @@ impl Credentials {
     ///
     /// # Errors
     /// When the head says something about the caller and does not prove it, or the time of the certificate is over.
-    pub(crate) fn identify(
+    pub(crate) async fn identify(
         &self,
         certificate: Option<&Arc<ClientCertificate>>,
         head: &mut Parts,
@@ -71,20 +74,36 @@ impl Credentials {
         // Nothing else needs the secret.
         head.headers.remove(header::AUTHORIZATION);
         let Some(proof) = proof else { return Ok(None) };
-        let caller = self.caller(&proof).map_err(Unproved::into_problem)?;
+        let caller = match (self.caller(&proof), &self.issuer) {
+            (Err(Unproved::Jwt(JwtRefusal::UnknownKey | JwtRefusal::NoKeys)), Some(issuer))
+                if issuer.ask_for_keys().await =>
+            {
+                self.caller(&proof)
+            }
+            (caller, _) => caller,
+        };
+        let caller = caller.map_err(Unproved::into_problem)?;
         Ok(caller.map(|caller| Identity { caller, proof }))
     }
 
     /// The caller that `proof` proves at this time, if it is one that may prove nothing.
     pub(crate) fn caller(&self, proof: &Proof) -> Result<Option<Caller>, Unproved> {
-        let Some(tokens) = &self.tokens else { return Ok(None) };
-        match proof {
-            Proof::Bearer(token) => tokens.caller(token).map(Some).map_err(Unproved::Refused),
-            Proof::Certificate(certificate) => match tokens.caller_with(certificate) {
-                Ok(caller) => Ok(Some(caller)),
-                Err(TokenRefusal::Expired) => Err(Unproved::Expired),
-                Err(TokenRefusal::Unknown) => Ok(None),
-            },
+        let unknown = Err(TokenRefusal::Unknown);
+        let tokens = self.tokens.as_ref();
+        match (proof, &self.issuer) {
+            (Proof::Bearer(token), Some(issuer)) if is_jwt(token) => {
+                issuer.caller(token).map(Some).map_err(Unproved::Jwt)
+            }
+            (Proof::Bearer(token), _) => {
+                tokens.map_or(unknown, |tokens| tokens.caller(token)).map(Some).map_err(Unproved::Refused)
+            }
+            (Proof::Certificate(certificate), _) => {
+                match tokens.map_or(unknown, |tokens| tokens.caller_with(certificate)) {
+                    Ok(caller) => Ok(Some(caller)),
+                    Err(TokenRefusal::Expired) => Err(Unproved::Expired),
+                    Err(TokenRefusal::Unknown) => Ok(None),
+                }
+            }
         }
     }
 }
@@ -97,11 +116,14 @@ pub(crate) enum Unproved {
     Refused(TokenRefusal),
     /// The certificate of the connection.
     Expired,
+    /// The token is of the form that an issuer gives out.
+    Jwt(JwtRefusal),
 }
 
 impl fmt::Display for Unproved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Jwt(refusal) => return refusal.fmt(f),
             Self::Repeated => "the request has more than one Authorization header",
             Self::Malformed => "the Authorization header is not `Bearer` and a token",
             Self::Refused(TokenRefusal::Unknown) => "the token of the Authorization header is none of this server",
@@ -113,6 +135,10 @@ impl fmt::Display for Unproved {
 
 impl Unproved {
     fn into_problem(self) -> Problem {
+        if self == Self::Jwt(JwtRefusal::NoKeys) {
+            let detail = format!("{self}; nothing was done, try again");
+            return Problem::new(ProblemKind::NotReady, detail).retry_after(KEYS_FETCH_PAUSE);
+        }
         let detail = format!(
             "{self}; nothing was done: send one header `Authorization: {SCHEME} TOKEN` with a token that the operator \
              of this server gave out, or none to ask without being anybody"

@@ -24,7 +24,8 @@
 //! head too large to be read, is answered with a bare status.
 //!
 //! # Who may ask
-//! A caller is known by a bearer token or the certificate of its connection, out of a file of the operator ([`Tokens`]); the
+//! A caller is known by a bearer token or the certificate of its connection, out of a file of the operator ([`Tokens`]), or by a token that
+//! an [`Issuer`] has signed; the
 //! caller's id and roles go into
 //! the event and are journaled with it, and the specification decides what they may do. A request without either has
 //! no caller and no roles. [`Readers`] says who may read; `/health` is for anybody. A [`Listener`] that does not encrypt ([`Tls`]) takes a
@@ -92,6 +93,7 @@ mod digest;
 mod envelope;
 mod history;
 mod host;
+mod issuer;
 mod json;
 mod limits;
 mod listener;
@@ -122,6 +124,9 @@ pub use body::{BODY_BYTES_MAX, BODY_TIMEOUT};
 pub use certificate::{CERTIFICATE_NAME_BYTES_MAX, CertificateName, CertificateNameError, ClientCertificate};
 pub use envelope::{DEADLINE_DEFAULT, DEADLINE_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 pub use host::{HostName, HostNameError, ListenAddress, ListenAddressError};
+pub use issuer::{
+    Issuer, IssuerOptions, IssuerUrlError, KEYS_FETCH_EVERY, KEYS_FETCH_PAUSE, KEYS_KEPT, LEEWAY, SUBJECT_BYTES_MAX,
+};
 pub use json::DEPTH_MAX;
 pub use limits::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 pub use listener::{BindError, CONNECTIONS_MAX, Exposure, FAREWELL, HEAD_TIMEOUT, Limits, Listener, UNREAD_TIMEOUT};

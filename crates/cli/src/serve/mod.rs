@@ -12,6 +12,7 @@
 
 #[cfg(feature = "nats")]
 mod cluster;
+mod issuer;
 
 use std::io::{self, Write};
 #[cfg(feature = "nats")]
@@ -29,7 +30,8 @@ use enact_journal::nats::{Nats, Options as NatsOptions};
 use enact_journal::postgres::{Options as PostgresOptions, Postgres};
 use enact_journal::{Embedded, Journal, OpenError, Options as JournalOptions};
 use enact_rebel::{Source, Spec};
-use enact_server::{IN_FLIGHT_MAX, Limits, Listener, Options, Readers, Tls, Tokens, router};
+use enact_server::{IN_FLIGHT_MAX, Issuer, Limits, Listener, Options, Readers, Tls, Tokens, router};
+use reqwest::Client;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
@@ -72,12 +74,20 @@ fn start(args: &args::Serve, log: &Log) -> Result<(), Failure> {
     }
     let readers = readers(args, &spec)?;
     let tokens = args.tokens.as_deref().map(Tokens::read).transpose()?;
+    let issuer = issuer::of(&args.oidc)?;
     let tls = args.tls.files().map(Tls::read).transpose()?;
     let limits = Limits::within(raise_file_limit());
     let limits = Limits { farewell: limits.farewell.min(args.drain / 2), ..limits };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Runtime)?;
-    let ended =
-        runtime.block_on(serve(args, strategies, limits, Access { tokens, readers }, tls, sources, Arc::new(spec)));
+    let ended = runtime.block_on(serve(
+        args,
+        strategies,
+        limits,
+        Access { tokens, issuer, readers },
+        tls,
+        sources,
+        Arc::new(spec),
+    ));
     // Readings of long histories, and questions about many objects, have threads of their own, which nobody needs to wait for.
     runtime.shutdown_background();
     ended
@@ -102,6 +112,8 @@ fn readers(args: &args::Serve, spec: &Spec) -> Result<Readers, Failure> {
 /// Who is known, and who may do what.
 struct Access {
     tokens: Option<Tokens>,
+    /// With the client that asks it for its keys.
+    issuer: Option<(Issuer, Client)>,
     readers: Readers,
 }
 
@@ -145,6 +157,11 @@ async fn serve(
 
     if let Some(kept) = access.tokens.clone() {
         keep_current(async move |asked| kept.keep_current(&asked).await)?;
+    }
+    if let Some((issuer, client)) = access.issuer.clone() {
+        keep_current(async move |asked| {
+            issuer.keep_current(&asked, |url| issuer::fetch(client.clone(), url)).await;
+        })?;
     }
 
     let options = EngineOptions {
@@ -274,7 +291,7 @@ impl Start<'_> {
         F: Future<Output = ()>,
         C: AsyncFnOnce(Duration) -> Result<(), ShutdownError>,
     {
-        let Self { args, limits, access: Access { tokens, readers }, listener, signals, .. } = self;
+        let Self { args, limits, access: Access { tokens, issuer, readers }, listener, signals, .. } = self;
         let (address, exposure) = (listener.address(), args.exposure());
         let in_flight_max = IN_FLIGHT_MAX.min(limits.connections_max / 2);
         info!(connections_max = limits.connections_max, in_flight_max, "limits");
@@ -282,10 +299,9 @@ impl Start<'_> {
         let hosts = args.hosts.iter().chain(args.listen.name()).cloned().collect();
         // Beside a log of its own, which is where this process writes; a database is elsewhere.
         let scratch = args.journal.is_none().then(|| args.data.clone());
-        let router = router(
-            entities,
-            Options { listen: address.ip(), hosts, exposure, tokens, readers, in_flight_max, scratch },
-        );
+        let (listen, issuer) = (address.ip(), issuer.map(|(issuer, _)| issuer));
+        let options = Options { listen, hosts, exposure, tokens, issuer, readers, in_flight_max, scratch };
+        let router = router(entities, options);
         let scheme = if args.tls.tls_cert.is_some() { "https" } else { "http" };
         announce(&format!("listening on {scheme}://{address}"));
 

@@ -15,6 +15,7 @@ mod golden;
 mod identities;
 mod import;
 mod init;
+mod issuer;
 mod journal;
 mod logs;
 mod nats;

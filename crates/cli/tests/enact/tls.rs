@@ -24,13 +24,13 @@ use tokio::net::TcpStream;
 use crate::served::{BANK, FREE_PORT, Served, program, serve, token};
 
 /// An authority that makes certificates.
-struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    pem: String,
+    pub(crate) pem: String,
 }
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, name);
@@ -40,11 +40,11 @@ impl Authority {
     }
 
     /// A certificate for this machine, and its key.
-    fn certificate(&self) -> (String, String) {
+    pub(crate) fn certificate(&self) -> (String, String) {
         self.certificate_for(&["localhost", "127.0.0.1"])
     }
 
-    fn certificate_for(&self, names: &[&str]) -> (String, String) {
+    pub(crate) fn certificate_for(&self, names: &[&str]) -> (String, String) {
         let key = KeyPair::generate().expect("a key");
         let params =
             CertificateParams::new(names.iter().copied().map(str::to_owned).collect::<Vec<_>>()).expect("names");
@@ -150,7 +150,7 @@ fn other_machines_reach_only_what_is_encrypted_and_knows_its_callers_unless_aske
                         missing.push("--tls-cert FILE and --tls-key FILE");
                     }
                     if tokens.is_empty() && !flags.contains(&"--tls-client-ca") {
-                        missing.push("--tokens FILE or --tls-client-ca FILE");
+                        missing.push("--tokens FILE, --oidc-issuer URL or --tls-client-ca FILE");
                     }
                     let what = format!("{listen} {flags:?}");
                     let command = place.command(listen, &flags);

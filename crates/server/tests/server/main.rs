@@ -11,6 +11,7 @@ mod explanations;
 mod gated;
 mod histories;
 mod ids;
+mod issuer;
 mod listener;
 mod metrics;
 mod openapi;
