@@ -10,7 +10,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use enact_entities::{Limits, Strategies, Strategy};
 use enact_rebel::Timestamp;
-use enact_server::{Exposure, HostName, ListenAddress, ReadDemand, ReadDemandError, Readers, TlsFiles};
+use enact_server::{Exposure, HostName, ListenAddress, Rate, ReadDemand, ReadDemandError, Readers, TlsFiles};
 
 /// Transactional actors: entities declared by life cycle, preconditions and effects.
 #[derive(Debug, Parser)]
@@ -318,6 +318,10 @@ pub(crate) struct Serve {
     /// What has no rule is for anybody, as is `/health`
     #[arg(long, value_name = "ROLE,..|NAME=ROLE,..", requires = "callers", value_parser = Reading::parse)]
     pub(crate) readers: Vec<Reading>,
+    /// How many requests a caller, or a client without one, may send in a second, such as `50`, and how many at once, such as `50,200`. A
+    /// batch counts as its commands. Further ones are answered with 429
+    #[arg(long, value_name = "PER_SECOND[,BURST]")]
+    pub(crate) rate_limit: Option<Rate>,
     #[command(flatten)]
     pub(crate) tls: ServerTls,
     /// Directory that keeps the entities; made when missing

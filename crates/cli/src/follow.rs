@@ -105,7 +105,7 @@ impl<'a> Following<'a> {
             url.query_pairs_mut().append_pair("after", cursor);
         }
         let get = || self.client.get(url.clone()).header(ACCEPT, "application/json").header(DEADLINE, deadline());
-        let body = self.answered(&self.client, &[401, 404, 422], get).await?;
+        let body = self.answered(&self.client, &[401, 403, 404, 422], get).await?;
         let refused = |said: String| FollowError::Refused { url: self.changes.to_string(), said };
         Ok(serde_json::from_str(&body).map_err(|error| refused(error.to_string()))?)
     }

@@ -35,6 +35,7 @@ use crate::metrics::{Endpoint, Requests};
 use crate::openapi::Access;
 use crate::path::{Part, Place};
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
+use crate::rates::{Principal, Rate, Rates};
 use crate::readers::{self, Readers};
 use crate::shares::{Share, Shares};
 use crate::tokens::Tokens;
@@ -59,6 +60,9 @@ pub struct Options {
     pub issuer: Option<Issuer>,
     /// Who may read.
     pub readers: Readers,
+    /// How many requests each caller, and each client without one, may send; as many as there are without a rate. `/health`,
+    /// `/health/ready` and `/metrics` do not count.
+    pub rate: Option<Rate>,
     /// Most commands and reads in flight at once; further ones are turned away when they have arrived. One client has
     /// at most as many as are left for others.
     pub in_flight_max: usize,
@@ -78,6 +82,7 @@ impl Options {
             tokens: None,
             issuer: None,
             readers: Readers::default(),
+            rate: None,
             in_flight_max: IN_FLIGHT_MAX,
             scratch: None,
         }
@@ -97,6 +102,7 @@ pub(crate) struct Api<E: Entities<Model = Rebel>> {
     guard: Guard,
     pub(crate) credentials: Credentials,
     pub(crate) readers: Arc<Readers>,
+    rates: Option<Rates>,
 }
 
 /// The answer of `/health`.
@@ -146,7 +152,7 @@ pub struct Router<E: Entities<Model = Rebel>>(Arc<Api<E>>);
 
 /// The interface of `entities`: of an [engine](enact_entities::Engine), or of a node of several.
 pub fn router<E: Entities<Model = Rebel>>(entities: E, options: Options) -> Router<E> {
-    let Options { listen, hosts, exposure, tokens, issuer, readers, in_flight_max, scratch } = options;
+    let Options { listen, hosts, exposure, tokens, issuer, readers, rate, in_flight_max, scratch } = options;
     let credentials = Credentials::new(tokens, issuer);
     let access = if credentials.are_known() { Access::ByTokens } else { Access::Anonymous };
     let openapi = openapi::document(entities.model().spec(), entities.strategies(), access, &readers);
@@ -168,6 +174,7 @@ pub fn router<E: Entities<Model = Rebel>>(entities: E, options: Options) -> Rout
         guard,
         credentials,
         readers,
+        rates: rate.map(Rates::new),
     };
     Router(Arc::new(api))
 }
@@ -222,7 +229,11 @@ impl<E: Entities<Model = Rebel>> Api<E> {
     where
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
     {
-        let identity = self.credentials.identify(peer.certificate(), &mut head).await?;
+        let identified = self.credentials.identify(peer.certificate(), &mut head).await;
+        let caller = identified.as_ref().ok().and_then(|identity| Some(&identity.as_ref()?.caller));
+        // Who proves nothing is limited as the client that it is.
+        self.take(peer, caller, head.uri.path())?;
+        let identity = identified?;
         let caller = identity.as_ref().map(|identity| &identity.caller);
         let answered = self.answer_to(peer, identity.as_ref(), &head, body).await;
         answered.map_err(|problem| self.tell(problem, caller))
@@ -272,6 +283,28 @@ impl<E: Entities<Model = Rebel>> Api<E> {
             }
             Some(_) => Err(method_not_allowed(method, uri)),
             None => Err(no_such_resource(uri)),
+        }
+    }
+
+    /// Lets `caller`, or else the client, ask once, if it does not ask too often.
+    fn take(&self, peer: &Peer, caller: Option<&Caller>, path: &str) -> Result<(), Problem> {
+        let Some(rates) = self.rates.as_ref().filter(|_| !is_observed(path)) else { return Ok(()) };
+        rates.take(Principal::of(caller, peer.client())).map_err(|wait| {
+            let (whom, rate) = (if caller.is_some() { "caller" } else { "client without a caller" }, rates.rate());
+            let detail = format!(
+                "a {whom} may send {} requests a second to this server, {} at once; nothing was done, try again later",
+                rate.per_second(),
+                rate.burst()
+            );
+            Problem::new(ProblemKind::RateLimited, detail).retry_after(wait)
+        })
+    }
+
+    /// Counts `commands` of a batch that was let in as one request.
+    pub(crate) fn charge(&self, peer: &Peer, caller: Option<&Caller>, commands: usize) {
+        let more = u32::try_from(commands.saturating_sub(1)).unwrap_or(u32::MAX);
+        if let Some(rates) = self.rates.as_ref().filter(|_| more > 0) {
+            rates.charge(Principal::of(caller, peer.client()), more);
         }
     }
 
@@ -371,6 +404,11 @@ pub(crate) fn instance(class: &Class, id: &str) -> Result<EntityKey, InvalidPara
         return Ok(as_written);
     }
     EntityKey::new(class.name(), &key).map_err(|error| unfit(error.to_string()))
+}
+
+/// Whether something is there that observers ask for, of a server that is full, too.
+fn is_observed(path: &str) -> bool {
+    matches!(Place::at(path), Some(Place::Health | Place::Readiness | Place::Metrics))
 }
 
 fn no_such_resource(uri: &Uri) -> Problem {

@@ -106,6 +106,7 @@ where
     let content = body::read(&head.headers, body, BATCH_BYTES_MAX).await?;
     let members = body::members(&content)?;
     let Asked { commands, is_atomic, idempotency_key } = asked(&members)?;
+    api.charge(peer, caller.as_ref(), commands.len());
     let deadline = envelope::deadline(&head.headers).map_err(|unfit| Problem::invalid(vec![unfit]))?;
     let _admitted = api.admit(peer)?;
     let over = Instant::now() + deadline.saturating_sub(peer.held_up());

@@ -12,6 +12,7 @@
 //! | `409` refused | certainly did not happen, and the body names each rule that it breaks | change something first |
 //! | `409` key in use | is running | ask again |
 //! | `404`, `405`, `413`, `415`, `421`, `422`, `431` | never became one | correct the request |
+//! | `429` rate limited | did not happen: the caller or client asks more than it may | try again after `Retry-After` |
 //! | `503` | did not happen: overloaded, stopping, on its way to another node | try again after `Retry-After` |
 //! | `504` timeout | did not happen | try again |
 //! | `504` in doubt | may have happened | send it again with the same `Idempotency-Key` |
@@ -48,6 +49,8 @@
 //! longest for its client, among the clients that hold the most ([`Limits`]). So clients that hold connections without
 //! sending or reading lose them as soon as somebody else asks, and `/health` and `/health/ready`, which need no share,
 //! always answer. At a stop they are waited for no longer than [`FAREWELL`].
+//!
+//! With [`Options::rate`], each caller, and each client without one, may send so many requests a second; others are answered with 429.
 //!
 //! # Overload
 //! [`Options::in_flight_max`] is how many requests are let in as long as the threads keep up. When connections that have work wait for a
@@ -105,6 +108,7 @@ mod places;
 mod problem;
 mod processor;
 mod query;
+mod rates;
 mod read;
 mod readers;
 mod reloading;
@@ -130,6 +134,7 @@ pub use issuer::{
 pub use json::DEPTH_MAX;
 pub use limits::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 pub use listener::{BindError, CONNECTIONS_MAX, Exposure, FAREWELL, HEAD_TIMEOUT, Limits, Listener, UNREAD_TIMEOUT};
+pub use rates::{RATE_MAX, Rate, RateError};
 pub use readers::{ReadDemand, ReadDemandError, Readers, UnknownName};
 pub use reloading::FILES_CHECK_EVERY;
 pub use request_id::current_request;

@@ -7,7 +7,8 @@
 //!
 //! A connection that was told when to come back (`Retry-After`) and asks for anything but health before waits here, until its
 //! deadline at most. So clients that ask again at once cost no more than those that do as they are told. Each of their
-//! connections waits for up to a second longer than told, by another part of it, so that they do not all come at once.
+//! connections waits for up to a second longer than told, by another part of it, so that they do not all come at once. One that was
+//! refused for its rate (429) does not wait: it may have requests of other callers, as that of a proxy has.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -24,7 +25,7 @@ use tracing::{Instrument, debug, debug_span};
 use crate::certificate::ClientCertificate;
 use crate::envelope;
 use crate::host::Hosts;
-use crate::places::{Answering, Connection};
+use crate::places::{Answering, Client, Connection};
 use crate::problem::{Problem, ProblemKind};
 use crate::processor::Waits;
 use crate::request_id::{REQUEST_ID, RequestId};
@@ -92,6 +93,11 @@ impl Peer {
         self.certificate.as_ref()
     }
 
+    /// The client, if the request came over a connection.
+    pub(crate) fn client(&self) -> Option<Client> {
+        self.connection.as_ref().map(|connection| connection.client())
+    }
+
     /// The end of the server.
     pub(crate) fn stopping(&self) -> Stopping {
         self.stopping.clone()
@@ -114,7 +120,7 @@ impl Peer {
 
     /// A share beside the one of the request that is admitted, if the client may have one.
     pub(crate) fn share(&self, shares: &Arc<Shares>) -> Option<Share> {
-        shares.take(self.connection.as_ref().map(|connection| connection.client()), None)
+        shares.take(self.client(), None)
     }
 
     /// What a client is told that finds no room.
@@ -127,9 +133,7 @@ impl Peer {
         let overloaded =
             || Self::overloaded("more requests are in flight than this server takes; nothing was done, try again");
         let delay = self.waits.as_ref().and_then(|waits| waits.delay());
-        let share = shares
-            .take(self.connection.as_ref().map(|connection| connection.client()), delay)
-            .ok_or_else(overloaded)?;
+        let share = shares.take(self.client(), delay).ok_or_else(overloaded)?;
         let answering = match &self.connection {
             Some(connection) => Some(connection.answer().ok_or_else(overloaded)?),
             None => None,
@@ -220,8 +224,11 @@ pub(crate) fn is_health(path: &str) -> bool {
     path.strip_prefix("/health").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// When the client is told to come back.
+/// When the connection is told to come back.
 fn retry_after(response: &Response) -> Option<Instant> {
+    if response.status() != StatusCode::SERVICE_UNAVAILABLE {
+        return None;
+    }
     let seconds = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
     Some(Instant::now() + Duration::from_secs(seconds))
 }
@@ -231,7 +238,7 @@ mod tests {
     use axum::http::Request;
 
     use super::*;
-    use crate::places::{Client, Places};
+    use crate::places::Places;
 
     fn guard() -> Guard {
         Guard::new(Hosts::new([127, 0, 0, 1].into(), Vec::new()))

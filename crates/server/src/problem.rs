@@ -65,6 +65,8 @@ pub(crate) enum ProblemKind {
     Unreadable,
     /// The engine has failed and takes nothing until the server is started again.
     Failed,
+    /// More requests than the caller, or the client, may send.
+    RateLimited,
     /// More work than the server admits.
     Overloaded,
     /// The disk has no space for another record.
@@ -84,7 +86,7 @@ pub(crate) enum ProblemKind {
 impl ProblemKind {
     /// All of them.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 30] = {
+    pub(crate) const ALL: [Self; 31] = {
         use ProblemKind as K;
         [
             K::NoSuchResource,
@@ -110,6 +112,7 @@ impl ProblemKind {
             K::Unusable,
             K::Unreadable,
             K::Failed,
+            K::RateLimited,
             K::Overloaded,
             K::StorageFull,
             K::NotReady,
@@ -159,6 +162,7 @@ impl ProblemKind {
             K::Unusable => ("unusable", StatusCode::INTERNAL_SERVER_ERROR, "An entity cannot be used"),
             K::Unreadable => ("unreadable", StatusCode::SERVICE_UNAVAILABLE, "The disk cannot be read"),
             K::Failed => ("failed", StatusCode::SERVICE_UNAVAILABLE, "Failed"),
+            K::RateLimited => ("rate-limited", StatusCode::TOO_MANY_REQUESTS, "Too many requests"),
             K::Overloaded => ("overloaded", StatusCode::SERVICE_UNAVAILABLE, "Overloaded"),
             K::StorageFull => ("storage-full", StatusCode::INSUFFICIENT_STORAGE, "The disk is full"),
             K::NotReady => ("not-ready", StatusCode::SERVICE_UNAVAILABLE, "Not ready"),

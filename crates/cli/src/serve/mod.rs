@@ -299,8 +299,8 @@ impl Start<'_> {
         let hosts = args.hosts.iter().chain(args.listen.name()).cloned().collect();
         // Beside a log of its own, which is where this process writes; a database is elsewhere.
         let scratch = args.journal.is_none().then(|| args.data.clone());
-        let (listen, issuer) = (address.ip(), issuer.map(|(issuer, _)| issuer));
-        let options = Options { listen, hosts, exposure, tokens, issuer, readers, in_flight_max, scratch };
+        let (listen, issuer, rate) = (address.ip(), issuer.map(|(issuer, _)| issuer), args.rate_limit);
+        let options = Options { listen, hosts, exposure, tokens, issuer, readers, rate, in_flight_max, scratch };
         let router = router(entities, options);
         let scheme = if args.tls.tls_cert.is_some() { "https" } else { "http" };
         announce(&format!("listening on {scheme}://{address}"));

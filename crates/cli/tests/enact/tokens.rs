@@ -265,3 +265,21 @@ async fn a_journal_is_served_with_tokens_after_it_was_without_and_back() {
         server.kill();
     }
 }
+
+#[tokio::test]
+async fn a_client_that_asks_too_often_is_refused_and_a_caller_from_the_same_address_is_not() {
+    let (token, line) = token("alice", &[]);
+    let place = Place::new(&line);
+    let server = place.serve(&["--rate-limit", "1,3"]);
+    let bearer = format!("Bearer {token}");
+    let mut accounts = (0..).map(|number| format!("a{number}"));
+    let mut status = async |bearer: Option<&str>| open(&server, &accounts.next().expect("no end"), bearer).await.0;
+    assert_eq!(status(None).await, 200);
+    // One more a second, and each takes next to no time.
+    while status(None).await != 429 {}
+    assert_eq!(status(Some(&bearer)).await, 200);
+    let mut command = serve(&place.path("bank.rebel"), &place.path("data"), FREE_PORT);
+    let refused = command.args(["--rate-limit", "0"]).output().expect("the program starts");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("requests per second, from 1 to 1000000"), "{refused:?}");
+}

@@ -229,7 +229,7 @@ impl Issuer {
         }
     }
 
-    /// Fetches the keys; whether they are other ones.
+    /// Fetches the keys. Returns whether they are other ones.
     async fn fetch<F, E>(&self, fetch: &impl Fn(String) -> F) -> Result<bool, KeysError>
     where
         F: Future<Output = Result<Vec<u8>, E>>,

@@ -29,7 +29,8 @@ pub(crate) enum Endpoint {
 }
 
 /// The statuses of all answers.
-const STATUSES: [u16; 17] = [200, 401, 403, 404, 405, 408, 409, 413, 414, 415, 421, 422, 431, 500, 503, 504, 507];
+const STATUSES: [u16; 19] =
+    [200, 401, 403, 404, 405, 408, 409, 410, 413, 414, 415, 421, 422, 429, 431, 500, 503, 504, 507];
 
 impl Endpoint {
     /// What they are called, in their order.

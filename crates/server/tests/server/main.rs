@@ -16,6 +16,7 @@ mod listener;
 mod metrics;
 mod openapi;
 mod queries;
+mod rates;
 mod readers;
 mod reads;
 mod results;
