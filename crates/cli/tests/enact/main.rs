@@ -1,6 +1,7 @@
 //! The `enact` program as its users see it.
 
 mod audit;
+mod authorization;
 mod backup;
 mod check;
 #[cfg(feature = "nats")]

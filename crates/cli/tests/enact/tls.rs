@@ -53,14 +53,14 @@ impl Authority {
 }
 
 /// A folder with a specification, tokens, and the certificates of a server and a client of one authority.
-struct Place {
+pub(crate) struct Place {
     directory: TempDir,
-    authority: Authority,
+    pub(crate) authority: Authority,
     token: String,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().expect("a place for the test");
         let (token, line) = token("alice", &[]);
         let place = Self { directory, authority: Authority::new("one"), token };
@@ -73,11 +73,11 @@ impl Place {
         place
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.path(name), text).expect("writable");
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o600)).expect("ours");
     }
@@ -87,23 +87,28 @@ impl Place {
         self.keep(name, authority.certificate());
     }
 
-    fn keep(&self, name: &str, (certificate, key): (String, String)) {
+    pub(crate) fn keep(&self, name: &str, (certificate, key): (String, String)) {
         self.write(&format!("{name}.pem"), &certificate);
         self.write(&format!("{name}-key.pem"), &key);
     }
 
-    fn command(&self, listen: &str, flags: &[&str]) -> Command {
+    pub(crate) fn command(&self, listen: &str, flags: &[&str]) -> Command {
         let mut command = serve(Path::new("bank.rebel"), Path::new("data"), listen);
         command.current_dir(self.directory.path()).args(flags);
         command
     }
 
-    fn serve(&self, more: &[&str]) -> Served {
+    pub(crate) fn serve(&self, more: &[&str]) -> Served {
         Served::start(self.command(FREE_PORT, &[TLS, more].concat()))
     }
 
     /// A client that trusts the authority in `ca`, with the certificate `identity` if there is one.
-    fn client(&self, ca: &str, identity: Option<&str>, versions: &[&'static SupportedProtocolVersion]) -> Client {
+    pub(crate) fn client(
+        &self,
+        ca: &str,
+        identity: Option<&str>,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> Client {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(self.path(ca)).expect("a certificate")).expect("of an authority");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -132,10 +137,10 @@ impl Place {
 }
 
 const TLS: &[&str] = &["--tls-cert", "server.pem", "--tls-key", "server-key.pem"];
-const CLIENT_CA: &[&str] = &["--tls-client-ca", "ca.pem"];
-const TOKENS: &[&str] = &["--tokens", "tokens"];
+pub(crate) const CLIENT_CA: &[&str] = &["--tls-client-ca", "ca.pem"];
+pub(crate) const TOKENS: &[&str] = &["--tokens", "tokens"];
 const INSECURE: &[&str] = &["--insecure"];
-const BOTH: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
+pub(crate) const BOTH: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
 
 #[test]
 fn other_machines_reach_only_what_is_encrypted_and_knows_its_callers_unless_asked_for() {
