@@ -155,7 +155,7 @@ pub fn router<E: Entities<Model = Rebel>>(entities: E, options: Options) -> Rout
     let Options { listen, hosts, exposure, tokens, issuer, readers, rate, in_flight_max, scratch } = options;
     let credentials = Credentials::new(tokens, issuer);
     let access = if credentials.are_known() { Access::ByTokens } else { Access::Anonymous };
-    let openapi = openapi::document(entities.model().spec(), entities.strategies(), access, &readers);
+    let openapi = openapi::document(entities.model().spec(), entities.strategies(), access, &readers, rate);
     let (openapi, readers) = (Bytes::from(openapi), Arc::new(readers));
     let guard = Guard::new(Hosts::new(listen, hosts));
     let (in_flight, batches) = (Shares::new(in_flight_max), Shares::new(batch::BATCHES_MAX));
@@ -218,29 +218,28 @@ impl<E: Entities<Model = Rebel>> Api<E> {
         let (head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
         let endpoint = Endpoint::of(&head.method, head.uri.path());
-        let mut response = self.guard.pass(head, async |peer, head| self.route(peer, head, body).await).await;
+        let answer = async |peer: &Peer, mut head: Parts| {
+            let identity = self.identify(peer, &mut head).await?;
+            let answered = self.route(peer, identity.as_ref(), &head, body).await;
+            answered.map_err(|problem| self.tell(problem, identity.as_ref().map(|identity| &identity.caller)))
+        };
+        let mut response = self.guard.pass(head, answer).await;
         protect(response.headers_mut());
         self.requests.answered(endpoint, response.status(), begin.elapsed());
         Ok(if is_head { without_body(response) } else { response })
     }
 
-    /// Answers a request that has passed the limits.
-    async fn route<B>(&self, peer: &Peer, mut head: Parts, body: B) -> Result<Response, Problem>
-    where
-        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
-    {
-        let identified = self.credentials.identify(peer.certificate(), &mut head).await;
+    /// Who a request is that has passed the limits, if it does not ask too often.
+    async fn identify(&self, peer: &Peer, head: &mut Parts) -> Result<Option<Identity>, Problem> {
+        let identified = self.credentials.identify(peer.certificate(), head).await;
         let caller = identified.as_ref().ok().and_then(|identity| Some(&identity.as_ref()?.caller));
         // Who proves nothing is limited as the client that it is.
         self.take(peer, caller, head.uri.path())?;
-        let identity = identified?;
-        let caller = identity.as_ref().map(|identity| &identity.caller);
-        let answered = self.answer_to(peer, identity.as_ref(), &head, body).await;
-        answered.map_err(|problem| self.tell(problem, caller))
+        identified
     }
 
     /// Answers a request of this caller.
-    async fn answer_to<B>(
+    async fn route<B>(
         &self,
         peer: &Peer,
         identity: Option<&Identity>,
@@ -407,7 +406,7 @@ pub(crate) fn instance(class: &Class, id: &str) -> Result<EntityKey, InvalidPara
 }
 
 /// Whether something is there that observers ask for, of a server that is full, too.
-fn is_observed(path: &str) -> bool {
+pub(crate) fn is_observed(path: &str) -> bool {
     matches!(Place::at(path), Some(Place::Health | Place::Readiness | Place::Metrics))
 }
 

@@ -75,9 +75,8 @@ impl Credentials {
         head.headers.remove(header::AUTHORIZATION);
         let Some(proof) = proof else { return Ok(None) };
         let caller = match (self.caller(&proof), &self.issuer) {
-            (Err(Unproved::Jwt(JwtRefusal::UnknownKey | JwtRefusal::NoKeys)), Some(issuer))
-                if issuer.ask_for_keys().await =>
-            {
+            (Err(Unproved::Jwt(JwtRefusal::UnknownKey | JwtRefusal::NoKeys)), Some(issuer)) => {
+                issuer.ask_for_keys().await;
                 self.caller(&proof)
             }
             (caller, _) => caller,

@@ -15,7 +15,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{
-    Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem, PathsBuilder,
+    Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem, Paths, PathsBuilder,
 };
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{
@@ -27,7 +27,7 @@ use utoipa::openapi::{
     ContentBuilder, HttpMethod, InfoBuilder, OpenApiBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema,
 };
 
-use crate::api::{Health, Readiness};
+use crate::api::{Health, Readiness, is_observed};
 use crate::ask::Answered;
 use crate::atomic::{ATOMIC_COMMANDS_MAX, AtomicBatch};
 use crate::batch::{BATCH_COMMANDS_MAX, Batch};
@@ -37,6 +37,7 @@ use crate::envelope::{
 };
 use crate::metrics::TEXT;
 use crate::problem::{PROBLEM_JSON, ProblemBody};
+use crate::rates::Rate;
 use crate::readers::{self, Readers};
 use crate::schema::{ID_PATTERN, given, taken, text_forms, with_default};
 use crate::value::to_json;
@@ -63,7 +64,13 @@ impl Access {
 }
 
 /// The document, as JSON.
-pub(crate) fn document(spec: &Spec, strategies: &Strategies, access: Access, readers: &Readers) -> String {
+pub(crate) fn document(
+    spec: &Spec,
+    strategies: &Strategies,
+    access: Access,
+    readers: &Readers,
+    rate: Option<Rate>,
+) -> String {
     // Of changes, those of the other classes are left out.
     let is_readable = |class: &Arc<Class>| readers.demand(class.name()).is_none();
     let following = if spec.classes().any(is_readable) { access } else { Access::ByReaders };
@@ -120,6 +127,10 @@ pub(crate) fn document(spec: &Spec, strategies: &Strategies, access: Access, rea
     }
     let introduction = format!("{INTRODUCTION} {}", isolation(spec, strategies));
     let info = InfoBuilder::new().title("Enact").version(env!("CARGO_PKG_VERSION")).description(Some(introduction));
+    let mut paths = paths.build();
+    if rate.is_some() {
+        limit(&mut paths);
+    }
     let document = OpenApiBuilder::new().info(info).paths(paths).components(Some(components.build())).build();
     document.to_json().expect("a document of strings and numbers serialises")
 }
@@ -128,8 +139,8 @@ pub(crate) fn document(spec: &Spec, strategies: &Strategies, access: Access, rea
 const BEARER: &str = "bearer";
 
 const TOKENS: &str = "\
-A token that the operator of the server gave out. It stands for a caller with roles; without a token there is no \
-caller, and no role.";
+A token that the operator of the server gave out, or that the issuer that the server trusts has signed. It stands for a caller with \
+roles. Without a token, the certificate of the connection may stand for one; otherwise there is no caller, and no role.";
 
 const INTRODUCTION: &str = "\
 Entities declared by their life cycle, preconditions and effects. A `POST` makes an event happen, in one transaction with \
@@ -511,13 +522,8 @@ fn everywhere(operation: OperationBuilder, access: Access) -> OperationBuilder {
             problem("The caller has none of the roles that the operator demands of readers, or that the event demands"),
         ),
     };
-    let retry_after = HeaderBuilder::new()
-        .schema(Some(ObjectBuilder::new().schema_type(JsonType::Integer)))
-        .description(Some("Seconds after which to try again"))
-        .build();
-    let mut busy =
-        problem("Overloaded or stopping, on its way to another node, or the disk cannot be read; nothing was done");
-    busy.headers.insert("retry-after".to_owned(), RefOr::T(retry_after));
+    let busy =
+        retried("Overloaded or stopping, on its way to another node, or the disk cannot be read; nothing was done");
     operation.response("503", busy).response("default", problem("The request is not taken"))
 }
 
@@ -536,6 +542,28 @@ fn with_tokens(operation: OperationBuilder, securities: &[SecurityRequirement]) 
     );
     unproved.headers.insert("www-authenticate".to_owned(), RefOr::T(challenge));
     operation.securities(Some(securities.iter().cloned())).response("401", unproved)
+}
+
+/// Every operation that counts may be refused.
+fn limit(paths: &mut Paths) {
+    let counting = paths.paths.iter_mut().filter(|(path, _)| !is_observed(path));
+    let operations = counting.flat_map(|(_, item)| [&mut item.get, &mut item.post]).flatten();
+    for operation in operations {
+        let refused =
+            retried("The caller, or the client without one, sends more requests than it may; nothing was done");
+        operation.responses.responses.insert("429".to_owned(), RefOr::T(refused));
+    }
+}
+
+/// A problem that says when to try again.
+fn retried(description: &str) -> Response {
+    let retry_after = HeaderBuilder::new()
+        .schema(Some(ObjectBuilder::new().schema_type(JsonType::Integer)))
+        .description(Some("Seconds after which to try again"))
+        .build();
+    let mut problem = problem(description);
+    problem.headers.insert("retry-after".to_owned(), RefOr::T(retry_after));
+    problem
 }
 
 fn problem(description: &str) -> Response {

@@ -262,15 +262,18 @@ impl Issuer {
         keys.as_ref().filter(|known| known.at.elapsed() <= KEYS_KEPT).map(|known| Arc::clone(&known.keys))
     }
 
-    /// Asks for the keys anew, and waits for them if that may be soon. Returns whether they were fetched, or tried to be.
+    /// Asks for the keys anew, and waits for them if they may be fetched soon.
     ///
     /// # Cancel safety
     /// They are asked for.
-    pub(crate) async fn ask_for_keys(&self) -> bool {
+    pub(crate) async fn ask_for_keys(&self) {
         let mut fetched_at = self.0.fetched_at.subscribe();
         let is_soon = fetched_at.borrow_and_update().is_none_or(|at| at.elapsed() >= KEYS_FETCH_PAUSE);
         self.0.wanted.notify_one();
-        is_soon && timeout(FETCH_WAIT, fetched_at.changed()).await.is_ok_and(|changed| changed.is_ok())
+        if is_soon {
+            // Whether they were fetched, their keys say.
+            drop(timeout(FETCH_WAIT, fetched_at.changed()).await);
+        }
     }
 
     /// The caller that `token` proves at this time of the machine's clock.

@@ -79,6 +79,25 @@ async fn who_asks_too_often_is_refused_and_nothing_is_done_while_others_go_on() 
     assert_eq!((blink(&bank, ALICE).await.status.as_u16(), blink(&bank, ALICE).await.status.as_u16()), (200, 429));
 }
 
+#[tokio::test]
+async fn the_description_says_what_may_be_refused() {
+    let described = async |rate| bank(rate).ask(request("/openapi.json", ALICE, None)).await.body["paths"].take();
+    let paths = described("1,3").await;
+    for (path, method, counts) in [
+        ("/Lamp/{id}", "get", true),
+        ("/Lamp/{id}/Blink", "post", true),
+        ("/-/batch", "post", true),
+        ("/openapi.json", "get", true),
+        ("/metrics", "get", false),
+        ("/health", "get", false),
+        ("/health/ready", "get", false),
+    ] {
+        assert_eq!(paths[path][method]["responses"].get("429").is_some(), counts, "{path}");
+    }
+    let without = Bank::empty().get("/openapi.json").await.body;
+    assert!(!without.to_string().contains("\"429\""));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_batch_counts_as_its_commands() {
     let bank = bank("1,3");
