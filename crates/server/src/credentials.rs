@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderValue, header};
 use enact_rebel::Caller;
 
 use crate::certificate::ClientCertificate;
@@ -33,7 +33,8 @@ pub(crate) struct Credentials {
 /// What a request has to prove its caller by.
 #[derive(Clone)]
 pub(crate) enum Proof {
-    Bearer(Vec<u8>),
+    /// The header.
+    Bearer(HeaderValue),
     Certificate(Arc<ClientCertificate>),
 }
 
@@ -67,12 +68,14 @@ impl Credentials {
         if !self.are_known() || is_health(head.uri.path()) {
             return Ok(None);
         }
-        let proof = match bearer(&head.headers).map_err(Unproved::into_problem)? {
-            Some(token) => Some(Proof::Bearer(token.to_vec())),
+        if head.headers.get_all(header::AUTHORIZATION).iter().nth(1).is_some() {
+            return Err(Unproved::Repeated.into_problem());
+        }
+        // Nothing else needs the secret.
+        let proof = match head.headers.remove(header::AUTHORIZATION) {
+            Some(header) => Some(Proof::Bearer(header)),
             None => certificate.map(|certificate| Proof::Certificate(Arc::clone(certificate))),
         };
-        // Nothing else needs the secret.
-        head.headers.remove(header::AUTHORIZATION);
         let Some(proof) = proof else { return Ok(None) };
         let caller = match (self.caller(&proof), &self.issuer) {
             (Err(Unproved::Jwt(JwtRefusal::UnknownKey | JwtRefusal::NoKeys)), Some(issuer)) => {
@@ -85,24 +88,24 @@ impl Credentials {
         Ok(caller.map(|caller| Identity { caller, proof }))
     }
 
-    /// The caller that `proof` proves at this time, if it is one that may prove nothing.
+    /// The caller that `proof` proves at this time; none if it is a certificate that stands for nobody.
     pub(crate) fn caller(&self, proof: &Proof) -> Result<Option<Caller>, Unproved> {
         let unknown = Err(TokenRefusal::Unknown);
         let tokens = self.tokens.as_ref();
-        match (proof, &self.issuer) {
-            (Proof::Bearer(token), Some(issuer)) if is_jwt(token) => {
-                issuer.caller(token).map(Some).map_err(Unproved::Jwt)
-            }
-            (Proof::Bearer(token), _) => {
-                tokens.map_or(unknown, |tokens| tokens.caller(token)).map(Some).map_err(Unproved::Refused)
-            }
-            (Proof::Certificate(certificate), _) => {
-                match tokens.map_or(unknown, |tokens| tokens.caller_with(certificate)) {
-                    Ok(caller) => Ok(Some(caller)),
-                    Err(TokenRefusal::Expired) => Err(Unproved::Expired),
-                    Err(TokenRefusal::Unknown) => Ok(None),
+        match proof {
+            Proof::Bearer(header) => {
+                let token = token(header.as_bytes()).ok_or(Unproved::Malformed)?;
+                match self.issuer.as_ref().filter(|_| is_jwt(token)) {
+                    Some(issuer) => issuer.caller(token).map_err(Unproved::Jwt),
+                    None => tokens.map_or(unknown, |tokens| tokens.caller(token)).map_err(Unproved::Refused),
                 }
+                .map(Some)
             }
+            Proof::Certificate(certificate) => match tokens.map_or(unknown, |tokens| tokens.caller_with(certificate)) {
+                Ok(caller) => Ok(Some(caller)),
+                Err(TokenRefusal::Expired) => Err(Unproved::Expired),
+                Err(TokenRefusal::Unknown) => Ok(None),
+            },
         }
     }
 }
@@ -145,16 +148,6 @@ impl Unproved {
         let challenge = HeaderValue::from_static(SCHEME);
         Problem::new(ProblemKind::Unauthenticated, detail).with_header(header::WWW_AUTHENTICATE, challenge)
     }
-}
-
-/// The token of the one header, if there is a header.
-fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, Unproved> {
-    let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    if values.next().is_some() {
-        return Err(Unproved::Repeated);
-    }
-    token(value.as_bytes()).map(Some).ok_or(Unproved::Malformed)
 }
 
 /// The token in `Bearer TOKEN` (RFC 6750, section 2.1; the scheme is not case-sensitive).

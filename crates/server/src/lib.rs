@@ -129,13 +129,14 @@ pub use certificate::{CERTIFICATE_NAME_BYTES_MAX, CertificateName, CertificateNa
 pub use envelope::{DEADLINE_DEFAULT, DEADLINE_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 pub use host::{HostName, HostNameError, ListenAddress, ListenAddressError};
 pub use issuer::{
-    Issuer, IssuerOptions, IssuerUrlError, KEYS_FETCH_EVERY, KEYS_FETCH_PAUSE, KEYS_KEPT, LEEWAY, SUBJECT_BYTES_MAX,
+    Issuer, IssuerOptions, IssuerUrlError, KEYS_FETCH_EVERY, KEYS_FETCH_PAUSE, KEYS_KEPT, SUBJECT_BYTES_MAX,
+    TOKEN_LEEWAY,
 };
 pub use json::DEPTH_MAX;
 pub use limits::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 pub use listener::{BindError, CONNECTIONS_MAX, Exposure, FAREWELL, HEAD_TIMEOUT, Limits, Listener, UNREAD_TIMEOUT};
 pub use rates::{RATE_MAX, Rate, RateError};
-pub use readers::{ReadDemand, ReadDemandError, Readers, UnknownName};
+pub use readers::{ReadDemand, ReadDemandError, Readers, ReadersError};
 pub use reloading::FILES_CHECK_EVERY;
 pub use request_id::current_request;
 pub use tls::{PEM_BYTES_MAX, Tls, TlsError, TlsFiles};

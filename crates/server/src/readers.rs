@@ -49,7 +49,7 @@ pub struct ReadDemandError;
 /// A rule for nothing that there is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is neither a class nor `{METRICS}` or `{DESCRIPTION}`; there are {classes}")]
-pub struct UnknownName {
+pub struct ReadersError {
     /// What the rule is for.
     pub name: String,
     /// The classes that there are.
@@ -111,13 +111,13 @@ impl Readers {
     ///
     /// # Errors
     /// The first name, in the order of the alphabet, that is nothing.
-    pub fn check(&self, spec: &Spec) -> Result<(), UnknownName> {
+    pub fn check(&self, spec: &Spec) -> Result<(), ReadersError> {
         let is_known = |name: &str| [METRICS, DESCRIPTION].contains(&name) || spec.class(name).is_some();
         match self.of_name.keys().find(|name| !is_known(name)) {
             None => Ok(()),
             Some(name) => {
                 let classes = spec.classes().map(|class| format!("`{}`", class.name())).collect::<Vec<_>>().join(", ");
-                Err(UnknownName { name: name.clone(), classes })
+                Err(ReadersError { name: name.clone(), classes })
             }
         }
     }

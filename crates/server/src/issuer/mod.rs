@@ -2,7 +2,7 @@
 //!
 //! # What a token must be
 //! Signed by a key of the issuer, by an asymmetric algorithm that fits the key (`signatures.rs`), with `iss` as the issuer is called, `aud`
-//! with the name of this server, `sub`, and `exp` that is not over; `nbf`, if it has one, is over. Times may be off by [`LEEWAY`]. Nothing
+//! with the name of this server, `sub`, and `exp` that is not over; `nbf`, if it has one, is over. Times may be off by [`TOKEN_LEEWAY`]. Nothing
 //! that a token says of keys counts but the name of one (`kid`). A token is not looked at again: what revokes it is its end.
 //!
 //! # Who it is
@@ -42,7 +42,7 @@ pub const KEYS_FETCH_PAUSE: Duration = Duration::from_secs(10);
 /// How long keys are known that cannot be fetched anew.
 pub const KEYS_KEPT: Duration = Duration::from_hours(24);
 /// How far the clocks of an issuer and of the server may be apart.
-pub const LEEWAY: Duration = Duration::from_secs(30);
+pub const TOKEN_LEEWAY: Duration = Duration::from_secs(30);
 /// Greatest length of the address of an issuer, and of a subject, in bytes.
 pub const SUBJECT_BYTES_MAX: usize = 255;
 
@@ -295,7 +295,7 @@ impl Issuer {
         validation.set_issuer(&[url]);
         validation.set_audience(&[audience]);
         validation.validate_nbf = true;
-        validation.leeway = LEEWAY.as_secs();
+        validation.leeway = TOKEN_LEEWAY.as_secs();
         let claims: Map<String, Json> =
             decode(token, &key.key, &validation).map_err(|error| refusal(error.kind()))?.claims;
         let subject = claims.get("sub").and_then(Json::as_str).ok_or(JwtRefusal::Malformed)?;

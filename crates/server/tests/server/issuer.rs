@@ -12,8 +12,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use enact_entities::EngineOptions;
 use enact_journal::Memory;
 use enact_server::{
-    Issuer, IssuerOptions, KEYS_FETCH_EVERY, KEYS_FETCH_PAUSE, KEYS_KEPT, LEEWAY, Options, ReadDemand, Readers,
-    SUBJECT_BYTES_MAX, Tokens,
+    Issuer, IssuerOptions, KEYS_FETCH_EVERY, KEYS_FETCH_PAUSE, KEYS_KEPT, Options, ReadDemand, Readers,
+    SUBJECT_BYTES_MAX, TOKEN_LEEWAY, Tokens,
 };
 use parking_lot::Mutex;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, SigningKey};
@@ -211,7 +211,7 @@ async fn a_token_that_is_not_wholly_right_is_refused() {
     let mut encrypting = Key::new("c", "ES256").published();
     encrypting["use"] = json!("enc");
     let bank = bank(&Site::of(&[key.published(), other.published(), encrypting]));
-    let leeway = i64::try_from(LEEWAY.as_secs()).expect("small");
+    let leeway = i64::try_from(TOKEN_LEEWAY.as_secs()).expect("small");
     let right = key.token(&claims(&json!({})));
     assert_eq!(status(&bank, &right).await, 200);
     let with = |other: Value| key.token(&claims(&other));
@@ -271,6 +271,21 @@ async fn a_token_that_is_not_wholly_right_is_refused() {
         assert!(!answer.body.to_string().contains(&token), "{what}");
     }
     assert_eq!(status(&bank, &with(json!({ "exp": now() - 5 }))).await, 200, "within the leeway");
+}
+
+#[tokio::test]
+async fn a_token_may_leave_out_the_name_of_the_only_key() {
+    let key = Key::new("a", "ES256");
+    let mut nameless = key.published();
+    nameless.as_object_mut().expect("a key").remove("kid");
+    let unnamed = key.token_with(&json!({ "alg": "ES256" }), &claims(&json!({})));
+    for (published, token, expected) in [
+        (nameless.clone(), &unnamed, 200),
+        (key.published(), &unnamed, 200),
+        (nameless, &key.token(&claims(&json!({}))), 401),
+    ] {
+        assert_eq!(status(&bank(&Site::of(&[published])), token).await, expected);
+    }
 }
 
 /// The time moves on only when everybody waits for it.
