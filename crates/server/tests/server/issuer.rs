@@ -274,6 +274,21 @@ async fn a_token_that_is_not_wholly_right_is_refused() {
 }
 
 #[tokio::test]
+async fn a_token_of_which_one_letter_is_another_is_refused() {
+    let key = Key::new("a", "EdDSA");
+    let bank = bank(&Site::of(&[key.published()]));
+    let right = key.token(&claims(&json!({})));
+    assert_eq!(status(&bank, &right).await, 200);
+    for place in 0..right.len() {
+        for letter in ["A", "_", "."] {
+            let altered = format!("{}{letter}{}", &right[..place], &right[place + 1..]);
+            let expected = if altered == right { 200 } else { 401 };
+            assert_eq!(status(&bank, &altered).await, expected, "{letter} at {place}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_token_may_leave_out_the_name_of_the_only_key() {
     let key = Key::new("a", "ES256");
     let mut nameless = key.published();
