@@ -401,6 +401,10 @@ pub(crate) struct Serve {
     /// How long a server that is told to stop finishes what it has begun. What is not answered by then is in doubt
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     pub(crate) drain: Duration,
+    /// Collector of OpenTelemetry that takes a span of each request by OTLP over HTTP, such as `http://127.0.0.1:4318`. Without it,
+    /// requests have no spans
+    #[arg(long, value_name = "URL")]
+    pub(crate) traces: Option<String>,
     /// Which log lines go to standard error, such as `warn` or `info,enact_server=debug`
     #[arg(long, value_name = "FILTER", default_value = "info")]
     pub(crate) log: String,

@@ -21,6 +21,7 @@ use crate::contract::ContractError;
 use crate::follow::FollowError;
 use crate::import::ImportError;
 use crate::journal::RepairError;
+use crate::traces::TracesError;
 use crate::trust::TrustError;
 
 /// How long the message of a failure waits for a reader of standard error.
@@ -112,6 +113,8 @@ pub(crate) enum Failure {
         "the specification does not allow what has happened: {findings} finding{}", if *findings == 1 { "" } else { "s" }
     )]
     NotAllowed { findings: u64 },
+    #[error("no spans can be sent")]
+    Traces(#[from] TracesError),
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error(transparent)]
@@ -195,6 +198,7 @@ impl Failure {
             | Self::Issuer(_)
             | Self::Caller(_)
             | Self::Certificate(_)
+            | Self::Traces(_)
             | Self::Client(_) => 2,
             #[cfg(not(feature = "nats"))]
             Self::WithoutNats => 2,

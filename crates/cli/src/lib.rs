@@ -30,6 +30,7 @@ mod scaling;
 mod serve;
 mod spec;
 mod token;
+mod traces;
 mod trust;
 
 use std::process::ExitCode;

@@ -14,8 +14,9 @@ use std::time::Duration;
 use std::{mem, panic, thread};
 
 use enact_rebel::Report;
-use enact_server::current_request;
+use enact_server::{REQUEST_SPANS, current_request};
 use parking_lot::{Condvar, Mutex};
+use tracing::level_filters::LevelFilter;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::fmt::format::Writer;
@@ -28,16 +29,18 @@ use tracing_subscriber::{Layer, fmt, registry};
 use crate::args::LogFormat;
 use crate::failure::Failure;
 use crate::spec;
+use crate::traces::Traces;
 
 /// Most bytes that wait to be written.
 const BYTES_MAX: usize = 1 << 20;
 /// How long the end of the program waits for the last lines to be written.
 const LAST_LINES_MAX: Duration = Duration::from_secs(1);
 
-/// Logs what passes `filter`; what is returned waits, when dropped, for the last lines.
-pub(crate) fn to_stderr(filter: &str, format: LogFormat) -> Result<Log, Failure> {
+/// Logs what passes `filter`, and gives spans of requests to `traces`; what is returned waits, when dropped, for the last lines.
+pub(crate) fn to_stderr(filter: &str, format: LogFormat, traces: Option<&Traces>) -> Result<Log, Failure> {
     let unfit = |error: ParseError| Failure::LogFilter { filter: filter.to_owned(), why: error.to_string() };
     let filter: Targets = filter.parse().map_err(unfit)?;
+    let filter = filter.with_target(REQUEST_SPANS, LevelFilter::OFF);
     let lines = Arc::new(Lines::default());
     let writer = Arc::clone(&lines);
     thread::Builder::new()
@@ -56,7 +59,7 @@ pub(crate) fn to_stderr(filter: &str, format: LogFormat) -> Result<Log, Failure>
             log.map_event_format(|line| WithRequest { line, format }).boxed()
         }
     };
-    registry().with(log.with_filter(filter)).init();
+    registry().with(traces.map(Traces::layer)).with(log.with_filter(filter)).init();
     panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
     Ok(Log { lines, format })
 }

@@ -39,13 +39,14 @@ use crate::rates::{Principal, Rate, Rates};
 use crate::readers::{self, Readers};
 use crate::shares::{Share, Shares};
 use crate::tokens::Tokens;
+use crate::traces::JoinTrace;
 use crate::{ask, batch, changes, command, history, metrics, openapi, outcome, query, read};
 
 /// Most requests in flight at once, unless said otherwise.
 pub const IN_FLIGHT_MAX: usize = 1024;
 
 /// How a server presents itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The address listened on, which requests may name as their host.
     pub listen: IpAddr,
@@ -69,6 +70,8 @@ pub struct Options {
     /// The directory of the file that queries are answered from, which has no name and vanishes with the process; where the system keeps such
     /// files if there is none.
     pub scratch: Option<PathBuf>,
+    /// How the span of a request joins the trace that its headers name. Without it, requests have no [spans](crate::REQUEST_SPANS).
+    pub traces: Option<JoinTrace>,
 }
 
 impl Options {
@@ -85,6 +88,7 @@ impl Options {
             rate: None,
             in_flight_max: IN_FLIGHT_MAX,
             scratch: None,
+            traces: None,
         }
     }
 }
@@ -152,12 +156,12 @@ pub struct Router<E: Entities<Model = Rebel>>(Arc<Api<E>>);
 
 /// The interface of `entities`: of an [engine](enact_entities::Engine), or of a node of several.
 pub fn router<E: Entities<Model = Rebel>>(entities: E, options: Options) -> Router<E> {
-    let Options { listen, hosts, exposure, tokens, issuer, readers, rate, in_flight_max, scratch } = options;
+    let Options { listen, hosts, exposure, tokens, issuer, readers, rate, in_flight_max, scratch, traces } = options;
     let credentials = Credentials::new(tokens, issuer);
     let access = if credentials.are_known() { Access::ByTokens } else { Access::Anonymous };
     let openapi = openapi::document(entities.model().spec(), entities.strategies(), access, &readers, rate);
     let (openapi, readers) = (Bytes::from(openapi), Arc::new(readers));
-    let guard = Guard::new(Hosts::new(listen, hosts));
+    let guard = Guard::new(Hosts::new(listen, hosts), traces);
     let (in_flight, batches) = (Shares::new(in_flight_max), Shares::new(batch::BATCHES_MAX));
     let followers = Shares::new(changes::FOLLOWERS_MAX);
     let projection = Projection::new(entities.clone(), scratch);

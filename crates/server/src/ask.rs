@@ -25,7 +25,7 @@ use crate::command::{exposed, undecodable};
 use crate::limits::Peer;
 use crate::path::Part;
 use crate::problem::{InvalidParameter, Problem};
-use crate::{envelope, outcome, value};
+use crate::{envelope, outcome, traces, value};
 
 /// The answer to a question.
 #[derive(Debug, Serialize, ToSchema)]
@@ -54,6 +54,7 @@ pub(crate) async fn ask<E: Entities<Model = Rebel>>(
         // A HEAD is told what a GET would be.
         return Err(only_allowed("POST", &Method::GET, &head.uri));
     }
+    traces::asks_for(class.name(), event.name());
     let mut unfit = Vec::new();
     let key = instance(class, &id).map_err(|error| unfit.push(error)).ok();
     let deadline = envelope::deadline(&head.headers).map_err(|error| unfit.push(error)).ok();

@@ -18,7 +18,7 @@ use crate::batch::{Stated, read};
 use crate::command::{self, as_text, exposed};
 use crate::json::Json;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
-use crate::{envelope, outcome};
+use crate::{envelope, outcome, traces};
 
 /// Most commands of a batch that is one transaction: with three instances each, almost as many as a transaction may have.
 pub const ATOMIC_COMMANDS_MAX: usize = 300;
@@ -69,6 +69,7 @@ pub(crate) async fn run<E: Entities<Model = Rebel>>(
         let problem = outcome::of_command(&error, classes[index], &events[index].0, repeatable);
         if refused.is_some() { problem.of_command(index) } else { problem }
     })?;
+    traces::committed(receipt.tx);
     let mut response = JsonBody(AtomicBatch { transaction: receipt.tx, commands: events.len() }).into_response();
     if receipt.replayed {
         response.headers_mut().insert(envelope::IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));

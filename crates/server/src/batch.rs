@@ -15,7 +15,7 @@ use axum::body::{Bytes, HttpBody};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use enact_entities::{Entities, Rebel};
-use enact_rebel::Caller;
+use enact_rebel::{Caller, Class, Event};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
@@ -28,7 +28,7 @@ use crate::command::{Committed, Told, exposed};
 use crate::json::{Json, Members};
 use crate::limits::Peer;
 use crate::problem::{InvalidParameter, Problem, ProblemBody, ProblemKind};
-use crate::{body, command, envelope, outcome};
+use crate::{body, command, envelope, outcome, traces};
 
 /// Greatest size of the body of a batch, in bytes.
 pub const BATCH_BYTES_MAX: usize = 4 << 20;
@@ -161,6 +161,19 @@ async fn answer<E: Entities<Model = Rebel>>(
 ) -> Result<Told, Problem> {
     let class = api.class(stated.class)?;
     let event = exposed(class, stated.event)?;
+    let span = traces::of_command(class.name(), event.name());
+    let answered = submit(api, caller, (class, event), stated, over).await;
+    traces::command_ended(&span, &answered);
+    answered
+}
+
+async fn submit<E: Entities<Model = Rebel>>(
+    api: &Api<E>,
+    caller: Option<Caller>,
+    (class, event): (&Class, &Event),
+    stated: &Stated<'_>,
+    over: Instant,
+) -> Result<Told, Problem> {
     if event.is_read() || stated.id.is_none() && !command::creates(class, event) {
         let detail = format!(
             "`{}` of {} is no command without the id of an instance, or none at all",

@@ -23,7 +23,7 @@ use crate::json::Members;
 use crate::limits::Peer;
 use crate::path::Part;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
-use crate::{body, envelope, outcome, value};
+use crate::{body, envelope, outcome, traces, value};
 
 /// The answer to a command that committed.
 #[derive(Debug, Serialize, ToSchema)]
@@ -41,6 +41,12 @@ pub(crate) struct Committed {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(ignore)]
     result: Option<JsonValue>,
+}
+
+impl Committed {
+    pub(crate) fn transaction(&self) -> TxId {
+        self.transaction
+    }
 }
 
 /// What a command is told that committed.
@@ -162,6 +168,7 @@ where
     E: Entities<Model = Rebel>,
     B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
 {
+    traces::asks_for(class.name(), event.name());
     let content = body::read(headers, body, body::BODY_BYTES_MAX).await?;
     let (_admitted, command) = {
         let members = body::members(&content)?;
@@ -184,7 +191,10 @@ where
     let (key, repeatable) = (command.key.clone(), command.idempotency.is_some());
     // A future is copied into each one that awaits it, and this one is as large as all that the engine does.
     let submitted = Box::pin(api.entities.submit(command)).await;
-    submitted.map(|receipt| done(receipt, &key)).map_err(|error| outcome::of_command(&error, class, &key, repeatable))
+    submitted
+        .inspect(|receipt| traces::committed(receipt.tx))
+        .map(|receipt| done(receipt, &key))
+        .map_err(|error| outcome::of_command(&error, class, &key, repeatable))
 }
 
 /// The command that makes `event` happen with `members` as arguments, or everything that is wrong with it.

@@ -118,6 +118,7 @@ mod shares;
 mod stream;
 mod tls;
 mod tokens;
+mod traces;
 mod unread;
 mod value;
 
@@ -144,4 +145,5 @@ pub use tokens::{
     CALLER_NAME_BYTES_MAX, TOKEN_ROLES_MAX, TOKENS_BYTES_MAX, Token, TokenLineError, TokenRefusal, Tokens, TokensError,
     caller_from_outside,
 };
+pub use traces::{JoinTrace, REQUEST_SPANS};
 pub use value::to_json;

@@ -20,7 +20,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
-use tracing::{Instrument, debug, debug_span};
+use tracing::{Instrument, Span, debug, debug_span};
 
 use crate::certificate::ClientCertificate;
 use crate::envelope;
@@ -30,6 +30,7 @@ use crate::problem::{Problem, ProblemKind};
 use crate::processor::Waits;
 use crate::request_id::{REQUEST_ID, RequestId};
 use crate::shares::{Share, Shares};
+use crate::traces::{self, JoinTrace};
 
 /// Greatest length of a request target (path and query), in bytes.
 pub const TARGET_BYTES_MAX: usize = 4 * 1024;
@@ -146,11 +147,13 @@ impl Peer {
 #[derive(Debug)]
 pub(crate) struct Guard {
     hosts: Hosts,
+    /// How spans of requests join traces, if there are any.
+    traces: Option<JoinTrace>,
 }
 
 impl Guard {
-    pub(crate) fn new(hosts: Hosts) -> Self {
-        Self { hosts }
+    pub(crate) fn new(hosts: Hosts, traces: Option<JoinTrace>) -> Self {
+        Self { hosts, traces }
     }
 
     /// Answers a request with this head by `answer`, if it passes; logs it. The answer has the id of the request.
@@ -162,7 +165,8 @@ impl Guard {
         let id = RequestId::of(&head.headers);
         let span = debug_span!("request", method = %head.method, path = %head.uri.path());
         let start = (!span.is_disabled()).then(Instant::now);
-        let of = id.clone();
+        let trace = self.traces.map_or_else(Span::none, |join| traces::of_request(join, &head, &id));
+        let (of, traced) = (id.clone(), trace.clone());
         let answering = async move {
             let mut peer = head.extensions.remove::<Peer>().unwrap_or_default();
             if !is_health(head.uri.path()) {
@@ -172,7 +176,11 @@ impl Guard {
                 Ok(()) => answer(&peer, head).await,
                 Err(problem) => Err(problem),
             };
-            let mut response = answered.unwrap_or_else(|problem| problem.of_request(id.as_str()).into_response());
+            let mut response = answered.unwrap_or_else(|problem| {
+                traces::ended_with(&trace, &problem);
+                problem.of_request(id.as_str()).into_response()
+            });
+            traces::answered(&trace, response.status());
             response.headers_mut().insert(REQUEST_ID, id.value());
             if let Some(connection) = peer.connection {
                 connection.answered(retry_after(&response));
@@ -183,7 +191,7 @@ impl Guard {
             }
             response
         };
-        of.scope(answering.instrument(span)).await
+        of.scope(traced, answering.instrument(span)).await
     }
 
     fn check(&self, head: &Parts) -> Result<(), Problem> {
@@ -241,7 +249,7 @@ mod tests {
     use crate::places::Places;
 
     fn guard() -> Guard {
-        Guard::new(Hosts::new([127, 0, 0, 1].into(), Vec::new()))
+        Guard::new(Hosts::new([127, 0, 0, 1].into(), Vec::new()), None)
     }
 
     /// Answers whatever it is asked, after how long; `/full` is turned away.

@@ -403,6 +403,20 @@ impl Problem {
     }
 
     /// What it says, without the headers.
+    /// The name of its kind.
+    pub(crate) fn name(&self) -> &str {
+        self.body.type_uri.rsplit(':').next().unwrap_or_default()
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.body.status).expect("taken from a status of the table")
+    }
+
+    /// The transaction that it is about, if there is one.
+    pub(crate) fn transaction(&self) -> Option<&str> {
+        self.body.transaction.as_deref()
+    }
+
     pub(crate) fn into_body(self) -> Box<ProblemBody> {
         self.body
     }
@@ -416,7 +430,7 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.body.status).expect("taken from a status of the table");
+        let status = self.status();
         let body = serde_json::to_vec(&self.body).expect("strings, numbers and maps of strings serialise");
         let mut response = (status, [(header::CONTENT_TYPE, PROBLEM_JSON)], body).into_response();
         response.headers_mut().extend(self.headers);

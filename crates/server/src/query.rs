@@ -18,7 +18,7 @@ use crate::limits::Peer;
 use crate::path::Part;
 use crate::problem::{InvalidParameter, Problem};
 use crate::read::One;
-use crate::{envelope, outcome};
+use crate::{envelope, outcome, traces};
 
 /// Most instances of a page, and how many it has unless it is said.
 pub(crate) const PAGE_MAX: usize = 1000;
@@ -42,6 +42,7 @@ pub(crate) async fn query<E: Entities<Model = Rebel>>(
 ) -> Result<Response, Problem> {
     let class = class.decoded().ok_or_else(undecodable)?;
     let class = api.class(&class)?;
+    traces::asks_about(class.name());
     let mut unfit = Vec::new();
     let deadline = envelope::deadline(&head.headers).map_err(|problem| unfit.push(problem)).unwrap_or_default();
     let Some((query, after, limit)) = asked(class, head, &mut unfit) else { return Err(Problem::invalid(unfit)) };

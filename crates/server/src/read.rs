@@ -19,7 +19,7 @@ use crate::command::undecodable;
 use crate::limits::Peer;
 use crate::path::Part;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
-use crate::{envelope, history, outcome, value};
+use crate::{envelope, history, outcome, traces, value};
 
 /// An instance in one state.
 #[derive(Debug, Serialize)]
@@ -92,6 +92,7 @@ pub(crate) fn addressed<'a, E: Entities<Model = Rebel>>(
 ) -> Result<(&'a Class, Option<EntityKey>, Option<Duration>), Problem> {
     let (Some(class), Some(id)) = (class.decoded(), id.decoded()) else { return Err(undecodable()) };
     let class = api.class(&class)?;
+    traces::asks_about(class.name());
     let key = instance(class, &id).map_err(|error| unfit.push(error)).ok();
     let deadline = envelope::deadline(&head.headers).map_err(|error| unfit.push(error)).ok();
     Ok((class, key, deadline))

@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use tracing::Span;
 
 /// Header of the request, which may be missing, and of the answer.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -27,19 +28,25 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct RequestId(HeaderValue);
 
 tokio::task_local! {
-    static CURRENT: RequestId;
+    /// The request that the running task is answering, and the span of it.
+    static CURRENT: (RequestId, Span);
 }
 
 /// The id of the request that the running task is answering, if it is: 1 to 128 letters, digits and characters of `._:-`.
 #[must_use]
 pub fn current_request() -> Option<String> {
-    CURRENT.try_with(ToString::to_string).ok()
+    CURRENT.try_with(|(id, _)| id.to_string()).ok()
+}
+
+/// Shows the span of the request that the running task is answering, if it has one.
+pub(crate) fn with_current_span<T>(see: impl FnOnce(&Span) -> T) -> Option<T> {
+    CURRENT.try_with(|(_, span)| (!span.is_disabled()).then(|| see(span))).ok().flatten()
 }
 
 impl RequestId {
-    /// What `answering` logs is known to be of this request.
-    pub(crate) async fn scope<T>(self, answering: impl Future<Output = T>) -> T {
-        CURRENT.scope(self, answering).await
+    /// What `answering` logs is known to be of this request, which has this span.
+    pub(crate) async fn scope<T>(self, span: Span, answering: impl Future<Output = T>) -> T {
+        CURRENT.scope((self, span), answering).await
     }
 
     /// That of the client, if it is one of letters, digits and `._:-`; otherwise one that no other request has.

@@ -40,11 +40,14 @@ use tracing::{info, warn};
 use crate::contract::{self, Change, ContractError, Undecided};
 use crate::failure::Failure;
 use crate::log::Log;
-use crate::{args, log, spec};
+use crate::traces::Traces;
+use crate::{args, log, spec, traces};
 
 pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
-    let log = log::to_stderr(&args.log, args.log_format)?;
+    let traces = Traces::of(args)?;
+    let log = log::to_stderr(&args.log, args.log_format, traces.as_ref())?;
     let done = start(args, &log);
+    drop(traces);
     log.end(done)
 }
 
@@ -300,7 +303,8 @@ impl Start<'_> {
         // Beside a log of its own, which is where this process writes; a database is elsewhere.
         let scratch = args.journal.is_none().then(|| args.data.clone());
         let (listen, issuer, rate) = (address.ip(), issuer.map(|(issuer, _)| issuer), args.rate_limit);
-        let options = Options { listen, hosts, exposure, tokens, issuer, readers, rate, in_flight_max, scratch };
+        let traces = args.traces.is_some().then_some(traces::JOIN);
+        let options = Options { listen, hosts, exposure, tokens, issuer, readers, rate, in_flight_max, scratch, traces };
         let router = router(entities, options);
         let scheme = if args.tls.tls_cert.is_some() { "https" } else { "http" };
         announce(&format!("listening on {scheme}://{address}"));

@@ -35,6 +35,7 @@ mod served;
 mod timers;
 mod tls;
 mod tokens;
+mod traces;
 mod tutorial;
 mod versions;
 mod watch;

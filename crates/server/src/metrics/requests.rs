@@ -39,6 +39,10 @@ impl Endpoint {
         "other",
     ];
 
+    pub(crate) fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+
     pub(crate) fn of(method: &Method, path: &str) -> Self {
         let is_read = method == Method::GET || method == Method::HEAD;
         match Place::at(path) {
