@@ -13,6 +13,7 @@
 #[cfg(feature = "nats")]
 mod cluster;
 mod issuer;
+mod supervisor;
 
 use std::io::{self, Write};
 #[cfg(feature = "nats")]
@@ -307,13 +308,17 @@ impl Start<'_> {
         let options = Options { listen, hosts, exposure, tokens, issuer, readers, rate, in_flight_max, scratch, traces };
         let router = router(entities, options);
         let scheme = if args.tls.tls_cert.is_some() { "https" } else { "http" };
-        announce(&format!("listening on {scheme}://{address}"));
+        let listening = format!("listening on {scheme}://{address}");
+        announce(&listening);
+        supervisor::tell_ready(&listening);
 
         let stop = async {
-            tokio::select! {
+            let stopped = tokio::select! {
                 () = signals.stop() => (false, Instant::now()),
                 () = life.failed => (true, Instant::now()),
-            }
+            };
+            supervisor::tell_stopping();
+            stopped
         };
         let (has_failed, stopping) = listener.serve(router, limits, stop, args.drain).await;
         let closed = (life.end)(args.drain.saturating_sub(stopping.elapsed())).await;

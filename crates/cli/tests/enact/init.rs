@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::served::{FREE_PORT, Served, enact, program};
@@ -97,8 +100,24 @@ async fn the_unit_of_systemd_starts_a_server() {
     let start = start.replace("/etc/enact", text(place.path())).replace("127.0.0.1:8080", FREE_PORT);
     assert!(unit.contains("\n# ENACT_DATA=/var/lib/enact/data\n") && unit.contains("\nStateDirectory=enact\n"));
     let mut command: Command = program();
-    command.args(start.split(' ')).env("ENACT_DATA", place.path().join("data"));
-    assert_eq!(Served::start(command).get("/health/ready").await.0, 200);
+    let socket = place.path().join("notify");
+    let told = UnixDatagram::bind(&socket).expect("a socket of this test");
+    told.set_read_timeout(Some(Duration::from_secs(30))).expect("a time");
+    command.args(start.split(' ')).env("ENACT_DATA", place.path().join("data")).env("NOTIFY_SOCKET", &socket);
+    let served = Served::start(command);
+    assert!(unit.contains("\nType=notify\n"));
+    assert_eq!(hear(&told), format!("READY=1\nSTATUS=listening on {}\n", served.url("")));
+    assert_eq!(served.get("/health/ready").await.0, 200);
+    served.signal(Signal::TERM);
+    assert_eq!(hear(&told), "STOPPING=1\nSTATUS=finishing what is admitted\n");
+    assert!(served.ended().0.success());
     let stop: u64 = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")?.parse().ok()).expect("a time");
     assert!(stop > 10 + 2, "longer than a drain");
+}
+
+/// The next word to a supervisor.
+fn hear(socket: &UnixDatagram) -> String {
+    let mut bytes = [0; 1024];
+    let read = socket.recv(&mut bytes).expect("readable");
+    String::from_utf8(bytes[..read].to_vec()).expect("UTF-8")
 }

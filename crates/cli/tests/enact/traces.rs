@@ -202,7 +202,7 @@ async fn each_request_is_a_span_of_the_trace_that_its_client_names() {
     assert_eq!((&found[1]["http.response.status_code"], &found[1]["enact.problem"]), (&json!(409), &json!("refused")));
 }
 
-/// Nobody listens at the one address; whoever does at the other one never answers.
+/// Nobody listens at the one address; at the other one, connections are taken and never answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_is_away_or_slow_is_said_once_and_no_request_waits_for_it() {
     let nobody = TcpListener::bind(FREE_PORT).and_then(|listener| listener.local_addr()).expect("a free port");
