@@ -27,6 +27,7 @@ pub mod rebel;
 pub mod report;
 pub mod savina;
 pub mod served;
+pub mod soak;
 pub mod stm;
 pub mod transfers;
 pub mod vacation;

@@ -65,6 +65,16 @@ impl Process {
         bytes_in(&field(&self.path("status"), "VmRSS")?)
     }
 
+    /// How many descriptors it has open; `None` where the system does not tell.
+    pub fn descriptors(self) -> Option<usize> {
+        Some(fs::read_dir(self.path("fd")).ok()?.count())
+    }
+
+    /// How many threads it has; `None` where the system does not tell.
+    pub fn threads(self) -> Option<usize> {
+        Some(fs::read_dir(self.path("task")).ok()?.count())
+    }
+
     /// Lets the system forget how much memory the process once had; `None` where it cannot.
     pub fn watch_memory(self) -> Option<PeakMemory> {
         fs::write(self.path("clear_refs"), "5").ok()?;

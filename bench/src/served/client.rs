@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -137,6 +138,31 @@ impl Client {
         let unexpected = || BenchError::Unexpected { status, body: body.to_owned() };
         let object: serde_json::Value = serde_json::from_str(body).map_err(|_| unexpected())?;
         read(&object["fields"][field]).ok_or_else(unexpected)
+    }
+
+    /// What is at `path`.
+    pub(crate) async fn text(&mut self, path: &str) -> Result<String, BenchError> {
+        let head = self.ask(path, None).await?;
+        match (head.status, self.body(&head).to_owned()) {
+            (200, body) => Ok(body),
+            (status, body) => Err(BenchError::Unexpected { status, body }),
+        }
+    }
+
+    /// The same as JSON, asked for again as long as the server turns it away.
+    pub(crate) async fn json<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, BenchError> {
+        loop {
+            let head = self.ask(path, None).await?;
+            let body = self.body(&head);
+            match head.status {
+                200 => {
+                    return serde_json::from_str(body)
+                        .map_err(|_| BenchError::Unexpected { status: 200, body: body.to_owned() });
+                }
+                503 | 504 => tokio::time::sleep(head.retry_after.unwrap_or(Duration::from_millis(100))).await,
+                status => return Err(BenchError::Unexpected { status, body: body.to_owned() }),
+            }
+        }
     }
 
     /// Triggers the event at `path`. Returns the status, when to come back if that is said, and the body.

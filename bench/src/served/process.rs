@@ -23,6 +23,8 @@ pub(crate) struct Server {
     pub(crate) name: String,
     program: PathBuf,
     role: Role,
+    /// Behind those of its role.
+    arguments: &'static [&'static str],
 }
 
 #[derive(Debug, Clone)]
@@ -42,12 +44,17 @@ impl Server {
     /// `enact serve` with this admission strategy and this journal, under whose names it goes.
     pub(crate) fn enact_over(program: &Path, admission: &str, journal: Journal) -> Self {
         let role = Role::Enact { admission: admission.to_owned(), journal };
-        Self { name: journal.name(admission), program: program.to_owned(), role }
+        Self { name: journal.name(admission), program: program.to_owned(), role, arguments: &[] }
     }
 
     /// A server that the program `own` is under `command`.
     pub(crate) fn own(name: &str, own: &Path, command: &'static str) -> Self {
-        Self { name: name.to_owned(), program: own.to_owned(), role: Role::Own { command } }
+        Self { name: name.to_owned(), program: own.to_owned(), role: Role::Own { command }, arguments: &[] }
+    }
+
+    /// The same with further arguments.
+    pub(crate) fn with_arguments(self, arguments: &'static [&'static str]) -> Self {
+        Self { arguments, ..self }
     }
 
     fn journal(&self) -> Journal {
@@ -67,12 +74,13 @@ impl Server {
             }
             Role::Own { command: role } => _ = command.arg(role),
         }
+        command.args(self.arguments);
         let elsewhere = servers.arguments();
         if !elsewhere.is_empty() {
             command.args(elsewhere);
             return command;
         }
-        command.arg("--data").arg(directory.join("data"));
+        command.arg("--data").arg(directory.join(Served::DATA));
         command.args(sync_min.map(|time| format!("--sync-min={}us", time.as_micros())));
         command
     }
@@ -92,6 +100,11 @@ pub(crate) struct Served {
 }
 
 impl Served {
+    /// The file of the specification, in the directory of the server.
+    pub(crate) const SPEC: &str = "bench.rebel";
+    /// The data directory, beside it.
+    pub(crate) const DATA: &str = "data";
+
     /// Serves the contract `spec` from a directory in `parent`.
     pub(crate) async fn start(
         server: &Server,
@@ -104,9 +117,21 @@ impl Served {
             .prefix("enact-bench-")
             .tempdir_in(parent)
             .map_err(|cause| failed(format!("no data directory in {}: {cause}", parent.display())))?;
-        let file = directory.path().join("bench.rebel");
+        let file = directory.path().join(Self::SPEC);
         std::fs::write(&file, spec).map_err(|cause| failed(cause.to_string()))?;
         let servers = server.journal().start(directory.path())?;
+        Self::launch(server, directory, servers, sync_min).await
+    }
+
+    /// Serves what is in `directory`, or in `servers`.
+    async fn launch(
+        server: &Server,
+        directory: TempDir,
+        servers: Servers,
+        sync_min: Option<Duration>,
+    ) -> Result<Self, BenchError> {
+        let failed = |cause: String| BenchError::Server { doing: "starting", cause };
+        let file = directory.path().join(Self::SPEC);
         let mut process = server
             .command(directory.path(), &servers, &file, sync_min)
             .stdout(Stdio::piped())
@@ -130,13 +155,40 @@ impl Served {
         self.address
     }
 
+    pub(crate) fn process(&self) -> Process {
+        Process::of(self.id)
+    }
+
+    /// Where its records are, if they are in a directory.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.directory.path().join(Self::DATA)
+    }
+
     /// The CPU time that it has used so far, where the system tells.
     pub(crate) fn cpu_time(&self) -> Option<Duration> {
         Process::of(self.id).cpu_time()
     }
 
     /// Asks the server to stop, as an operator does, and kills it if it does not within [`STOPS_WITHIN`].
-    pub(crate) async fn stop(mut self) -> Result<(), BenchError> {
+    pub(crate) async fn stop(self) -> Result<(), BenchError> {
+        let failed = |cause: io::Error| BenchError::Server { doing: "stopping", cause: cause.to_string() };
+        let (directory, servers) = self.stopped().await?;
+        drop(servers);
+        directory.close().map_err(failed)
+    }
+
+    /// The same; what it has stored stays as long as the directory, which has the file [`SPEC`](Self::SPEC) and [`DATA`](Self::DATA).
+    pub(crate) async fn stop_keeping(self) -> Result<TempDir, BenchError> {
+        Ok(self.stopped().await?.0)
+    }
+
+    /// Stops it, and starts `server` on what it has stored.
+    pub(crate) async fn restarted(self, server: &Server) -> Result<Self, BenchError> {
+        let (directory, servers) = self.stopped().await?;
+        Self::launch(server, directory, servers, None).await
+    }
+
+    async fn stopped(mut self) -> Result<(TempDir, Servers), BenchError> {
         let failed = |cause: io::Error| BenchError::Server { doing: "stopping", cause: cause.to_string() };
         let process = i32::try_from(self.id).ok().and_then(Pid::from_raw).expect("the system has numbered it");
         kill_process(process, Signal::TERM).map_err(|cause| failed(cause.into()))?;
@@ -144,7 +196,6 @@ impl Served {
             Ok(ended) => drop(ended.map_err(failed)?),
             Err(_) => self.process.kill().await.map_err(failed)?,
         }
-        drop(self.servers);
-        self.directory.close().map_err(failed)
+        Ok((self.directory, self.servers))
     }
 }

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use enact_bench::{
     actors, admission, appends, batches, compaction, cost, deadlines, defer, engine, hot, isolation, kernels,
-    neighbours, nodes, postgres, psac, rebel, report, savina, stm, transfers, vacation,
+    neighbours, nodes, postgres, psac, rebel, report, savina, soak, stm, transfers, vacation,
 };
 
 const EXIT_STATUS_HELP: &str = "\
@@ -46,6 +46,8 @@ pub(crate) enum Benchmark {
     NeighboursSpin(neighbours::SpinOptions),
     /// How long entities are not served when one of several nodes is killed, stops or joins
     Nodes(nodes::Options),
+    /// A bank under a steady mix for hours: whether its server grows beyond what it stores, and all money is there
+    Soak(soak::Options),
     /// How late answers are when ten times as much is asked as can be served
     Deadlines(deadlines::Options),
     /// Appends to the embedded journal, beside a loop that writes and syncs, and beside redb

@@ -15,7 +15,7 @@ use clap::Parser;
 use enact_bench::savina::SavinaError;
 use enact_bench::{
     actors, admission, appends, batches, compaction, cost, deadlines, defer, engine, hot, in_words, isolation, kernels,
-    neighbours, nodes, postgres, psac, rebel, report, savina, stm, transfers, vacation,
+    neighbours, nodes, postgres, psac, rebel, report, savina, soak, stm, transfers, vacation,
 };
 
 fn main() -> ExitCode {
@@ -44,6 +44,11 @@ fn run(benchmark: &Benchmark) -> Result<(), Box<dyn Error>> {
         Benchmark::Neighbours(options) => println!("{}", neighbours::run(options, &env::current_exe()?)?),
         Benchmark::NeighboursSpin(options) => neighbours::spin(options),
         Benchmark::Nodes(options) => println!("{}", nodes::run(options)?),
+        Benchmark::Soak(options) => {
+            let report = soak::run(options)?;
+            println!("{report}");
+            report.verdict()?;
+        }
         Benchmark::Deadlines(options) => println!("{}", deadlines::run(options)?),
         Benchmark::Admission(options) => println!("{}", admission::run(options)?),
         Benchmark::Isolation(options) => println!("{}", isolation::run(options)?),
