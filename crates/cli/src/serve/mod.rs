@@ -305,7 +305,8 @@ impl Start<'_> {
         let scratch = args.journal.is_none().then(|| args.data.clone());
         let (listen, issuer, rate) = (address.ip(), issuer.map(|(issuer, _)| issuer), args.rate_limit);
         let traces = args.traces.is_some().then_some(traces::JOIN);
-        let options = Options { listen, hosts, exposure, tokens, issuer, readers, rate, in_flight_max, scratch, traces };
+        let options =
+            Options { listen, hosts, exposure, tokens, issuer, readers, rate, in_flight_max, scratch, traces };
         let router = router(entities, options);
         let scheme = if args.tls.tls_cert.is_some() { "https" } else { "http" };
         let listening = format!("listening on {scheme}://{address}");
