@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use enact_journal::{BackupReader, Embedded, Journal, LogBuilder, Options};
+use enact_journal::{BackupReader, Embedded, Journal, LogBuilder, OpenError, Options};
 use enact_rebel::Timestamp;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -107,6 +107,16 @@ impl Place {
 
     pub(crate) fn serve(&self, data: &str) -> Served {
         Served::start(serve(&self.path("bank.rebel"), &self.path(data), FREE_PORT))
+    }
+}
+
+/// Opens the journal in `data`, which this process may just have closed: a program that another test starts has its lock for a moment.
+pub(crate) fn open(data: &Path, options: Options) -> Embedded {
+    loop {
+        match Embedded::open(data, options) {
+            Err(OpenError::InUse { .. }) => std::thread::yield_now(),
+            opened => return opened.expect("no server has it open"),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod cluster;
 mod config;
 mod contract;
 mod crash;
+mod first_day;
 mod fmt;
 mod follow;
 mod follower;

@@ -11,7 +11,7 @@ use enact_rebel::{EventCall, Source, Spec, Value, check};
 use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::backup::{Place, iban};
+use crate::backup::{Place, iban, open};
 use crate::served::{enact, program};
 
 const SPEC: &str = include_str!("../../../../examples/bank.rebel");
@@ -21,6 +21,7 @@ const DAY: i64 = 24 * 60 * 60 * 1000;
 const FIRST_DAY: i64 = 1_767_225_600_000;
 /// So many accounts are closed on the first day, and one is not.
 const CLOSED: usize = 30;
+const SECOND_SEGMENT: &str = "segment-0000000002.log";
 
 type Bank = Engine<Rebel, Embedded>;
 
@@ -31,7 +32,7 @@ fn spec() -> Arc<Spec> {
 /// The bank in `data`, some days after the first one.
 fn bank(data: &Path, day: i64, retention: Option<Retention>) -> Bank {
     let options = Options { segment_bytes: 4096, discard_after: Duration::ZERO, ..Options::default() };
-    let journal = Embedded::open(data, options).expect("no server has it open");
+    let journal = open(data, options);
     let time = Arc::new(ManualClock::new(Timestamp(FIRST_DAY + day * DAY)));
     let options = EngineOptions { retention, ..EngineOptions::default() };
     Engine::with_clock(Rebel::new(spec()), journal, options, time)
@@ -50,13 +51,13 @@ async fn happen(bank: &Bank, entity: &str, event: &str, arguments: &[(&str, &str
     bank.submit(command).await.unwrap_or_else(|error| panic!("{entity}: {error}"));
 }
 
-/// Accounts that are opened and closed on the first day, each with a transfer to one that stays open, and a hundred days later tombstones
-/// for them; what they stand for is discarded.
-async fn closed_accounts(data: &Path) {
+/// So many accounts that are opened and closed on the first day, each with a transfer to the next one, which stays open, and a hundred days
+/// later tombstones for them; what they stand for is discarded.
+pub(crate) async fn closed_accounts(data: &Path, closed: usize) {
     let opened = bank(data, 0, None);
-    let last = iban(CLOSED);
+    let last = iban(closed);
     happen(&opened, &format!("Account/{last}"), "Open", &[("owner", "Zoe"), ("initialDeposit", "EUR 1.00")]).await;
-    for number in 0..CLOSED {
+    for number in 0..closed {
         let account = format!("Account/{}", iban(number));
         happen(&opened, &account, "Open", &[("owner", "Ada"), ("initialDeposit", "EUR 100.00")]).await;
         let parties = [("amount", "EUR 100.00"), ("from", &*iban(number)), ("to", &*last)];
@@ -72,12 +73,11 @@ async fn closed_accounts(data: &Path) {
         let later = later.clone();
         tokio::spawn(async move { match later.maintain().await {} })
     };
-    let is_compacted =
-        || fs::read(data.join("segment-0000000002.log")).is_ok_and(|bytes| bytes.starts_with(b"ENACTCMP"));
+    let is_compacted = || fs::read(data.join(SECOND_SEGMENT)).is_ok_and(|bytes| bytes.starts_with(b"ENACTCMP"));
     loop {
         let records = later.journal().feed(Position::START, usize::MAX).await.expect("readable");
         let buried = records.iter().filter(|record| record.kind == Kind::TOMBSTONE).count();
-        if buried == CLOSED && is_compacted() {
+        if buried == closed && is_compacted() {
             break;
         }
         tokio::task::yield_now().await;
@@ -93,7 +93,7 @@ async fn an_object_whose_history_was_discarded_is_read_asked_followed_audited_an
     let served = place.serve("bank-data");
     served.signal(rustix::process::Signal::TERM);
     assert!(served.ended().0.success());
-    closed_accounts(&place.path("bank-data")).await;
+    closed_accounts(&place.path("bank-data"), CLOSED).await;
 
     assert!(place.done("enact journal verify --data bank-data").starts_with("sound"));
     let audited = place.done("enact audit bank.rebel --data bank-data");

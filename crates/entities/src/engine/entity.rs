@@ -518,15 +518,17 @@ impl<M: Model, J: Journal> Entity<M, J> {
         answer
     }
 
-    /// What the entity is, if it is in a final state by the transaction in `slot`, and nothing of it is under way.
-    pub(super) fn ended(&self, slot: Slot) -> Answered<Option<Snapshot<M::State, M::Event>>> {
+    /// What the entity is, if it is in a final state by its record `seq`, which is the last one.
+    pub(super) fn ended(&self, seq: Seq) -> Answered<Option<Snapshot<M::State, M::Event>>> {
+        let is_last = self.durable.complete_up_to() == seq && self.durable.beyond().next().is_none();
         let ended = |participant: &Participant<M>| {
-            let is_last = participant.admission().next_slot() == slot.next();
             let is_final = self.of.model.is_final(&self.of.key, participant.admission().base());
-            (is_last && is_final && participant.is_idle()).then(|| participant.snapshot())
+            let mut snapshot = (is_last && is_final).then(|| participant.snapshot())?;
+            // What asks only leaves nothing behind, whatever becomes of it.
+            snapshot.pending.retain(|pending| pending.prepared.branch.work.has_event());
+            snapshot.pending.is_empty().then_some(snapshot)
         };
-        let ended = self.participant.as_ref().map(ended).map_err(Clone::clone);
-        Answer::now(ended.map(|ended| ended.filter(|snapshot| snapshot.pending.is_empty())))
+        Answer::now(self.participant.as_ref().map(ended).map_err(Clone::clone))
     }
 
     /// The tombstone of the entity is durable as its record `seq`.

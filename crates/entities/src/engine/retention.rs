@@ -12,7 +12,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use enact_journal::{AppendError, EntityKey, Journal, Kind, Position, Snapshot as Image};
+use enact_journal::{AppendError, EntityKey, Journal, Kind, Position, Seq, Snapshot as Image};
 use tokio::time::{Instant, sleep};
 
 use super::committer::{Append, CommitError, Tail};
@@ -20,8 +20,8 @@ use super::error::EntityError;
 use super::progress::Progress;
 use super::{FAR, Retention, Shared, moment};
 use crate::model::Model;
-use crate::record::{Record, Tombstone};
-use crate::tx::{Slot, Timestamp, TxId};
+use crate::record::{Record, Snapshot, Tombstone};
+use crate::tx::{Timestamp, TxId};
 
 /// The class of the entity that has the notes of how far it has come.
 const CLASS: &str = ".retention";
@@ -38,7 +38,9 @@ struct Sweep {
     key: EntityKey,
     tail: Arc<Tail>,
     position: Position,
-    noted: (Instant, Position),
+    noted_at: Instant,
+    /// Whether anything but notes has been passed since.
+    has_news: bool,
 }
 
 /// Why it does not go on.
@@ -90,14 +92,19 @@ impl<M: Model, J: Journal> Shared<M, J> {
                         }
                         let model = self.model.under(version);
                         let may_end = |event| model.is_none_or(|model| model.may_end(&stored.entity, event));
-                        if events.iter().any(may_end) && self.bury(&stored.entity, tx, slot, at).await? {
+                        if events.iter().any(may_end)
+                            && let Some(snapshot) = self.ended(&stored.entity, stored.seq).await?
+                        {
+                            let (version, snapshot) = (snapshot.version, snapshot.encode());
+                            self.bury(&stored.entity, Tombstone { tx, slot, at, version, snapshot }).await?;
                             buried += 1;
                         }
                     }
                 }
                 sweep.position = stored.position;
+                sweep.has_news |= stored.entity != sweep.key;
             }
-            if sweep.noted.1 < sweep.position && (is_over || sweep.noted.0.elapsed() >= NOTE_EVERY) {
+            if sweep.has_news && (is_over || sweep.noted_at.elapsed() >= NOTE_EVERY) {
                 self.note_sweep(sweep).await?;
             }
             if is_over {
@@ -125,47 +132,47 @@ impl<M: Model, J: Journal> Shared<M, J> {
             Some(Ok(_)) => return Err(EntityError::Misplaced { entity: key, seq: last }.into()),
             Some(Err(cause)) => return Err(EntityError::undecodable(&key, last, cause).into()),
         };
-        Ok(Sweep { key, tail, position, noted: (Instant::now(), position) })
+        Ok(Sweep { key, tail, position, noted_at: Instant::now(), has_news: false })
     }
 
     async fn note_sweep(&self, sweep: &mut Sweep) -> Result<(), SweepError> {
-        let Sweep { key, tail, position, noted } = sweep;
+        let Sweep { key, tail, position, .. } = &*sweep;
         let record = Record::<M::Event>::Swept { position: *position };
         let (kind, payload) = (Kind(record.kind()), record.encode());
         let append =
             Append { key: key.clone(), tail: Arc::clone(tail), kind, payload: payload.clone(), depends_on: None };
         let seqs = self.append_alone(key, append).await?;
-        *noted = (Instant::now(), *position);
         if let Some(&seq) = seqs.first() {
             // The next start reads this one alone.
             drop(self.journal.save_snapshot(Image { entity: key.clone(), seq, payload }));
         }
+        (sweep.noted_at, sweep.has_news) = (Instant::now(), false);
         Ok(())
     }
 
-    /// Gives the entity a tombstone if it is in a final state by this transaction. Returns whether it is.
-    async fn bury(&self, key: &EntityKey, tx: TxId, slot: Slot, at: Timestamp) -> Result<bool, SweepError> {
+    /// What the entity is, if it is in a final state by its record `seq`.
+    async fn ended(&self, key: &EntityKey, seq: Seq) -> Result<Option<Snapshot<M::State, M::Event>>, EntityError> {
         let live = self.directory.get(key)?;
-        let buried = async {
-            let ended = live.turn(move |entity| entity.ended(slot)).await.map_err(|cause| live.ended(&cause))??;
-            let Some(snapshot) = ended else { return Ok(false) };
-            let version = snapshot.version;
-            let tombstone = Tombstone { tx, slot, at, version, snapshot: snapshot.encode() };
-            let record = Record::<M::Event>::Tombstone(Box::new(tombstone));
-            let (kind, payload, tail) = (Kind(record.kind()), record.encode(), Arc::clone(&live.tail));
-            let append = Append { key: key.clone(), tail, kind, payload, depends_on: None };
-            let seqs = self.append_alone(key, append).await?;
-            if let Some(&seq) = seqs.first() {
-                live.turn(move |entity| entity.buried(seq)).await.map_err(|cause| live.ended(&cause))?;
-            }
-            Ok(true)
-        };
-        let buried = buried.await;
+        let ended = live.turn(move |entity| entity.ended(seq)).await.map_err(|cause| live.ended(&cause));
         self.directory.release(&live);
-        buried
+        ended?
     }
 
-    async fn append_alone(&self, key: &EntityKey, append: Append) -> Result<Vec<enact_journal::Seq>, SweepError> {
+    /// Makes `tombstone` the last record of the entity.
+    async fn bury(&self, key: &EntityKey, tombstone: Tombstone) -> Result<(), SweepError> {
+        let live = self.directory.get(key)?;
+        let record = Record::<M::Event>::Tombstone(Box::new(tombstone));
+        let (kind, payload, tail) = (Kind(record.kind()), record.encode(), Arc::clone(&live.tail));
+        let append = Append { key: key.clone(), tail, kind, payload, depends_on: None };
+        let appended = self.append_alone(key, append).await;
+        if let Ok(&[seq]) = appended.as_deref() {
+            live.turn(move |entity| entity.buried(seq)).await.unwrap_or_default();
+        }
+        self.directory.release(&live);
+        appended.map(drop)
+    }
+
+    async fn append_alone(&self, key: &EntityKey, append: Append) -> Result<Vec<Seq>, SweepError> {
         let progress = Progress::new(TxId::fresh(), key.clone(), moment(FAR));
         match self.committer.append(vec![append], None, &progress, || ()).await {
             Ok((seqs, _)) => Ok(seqs),

@@ -303,7 +303,7 @@ impl Commits {
         self.state.lock().catalog.end()
     }
 
-    /// How many entities there are, and how many of them have a tombstone.
+    /// How many entities there are, and how many of them have, or had, a tombstone.
     pub(super) fn counts(&self) -> (usize, usize) {
         self.state.lock().heads.counts()
     }

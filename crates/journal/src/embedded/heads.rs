@@ -17,7 +17,11 @@ use crate::journal::Refusal;
 use crate::record::{EntityKey, Kind, NewRecord, Seq};
 
 /// The heads of all entities, but for forgotten classes.
-pub(super) struct Heads(Classes<'static, Class>);
+pub(super) struct Heads {
+    classes: Classes<'static, Class>,
+    /// How many entities have a durable tombstone, or had one when their class was forgotten.
+    tombstones: usize,
+}
 
 /// The head of an entity with records under way.
 #[derive(Clone, Copy, Debug)]
@@ -52,13 +56,16 @@ struct Open {
 impl Heads {
     /// Heads at `tips`, nothing under way.
     pub(super) fn new(tips: Tips<'_>) -> Self {
-        Self(tips.map(|tips| Class {
+        let ended = |tips: &IndexMap<EntityKey, Tip>| tips.values().filter(|tip| tip.address.is_of_tombstone()).count();
+        let tombstones = tips.values().map(ended).sum();
+        let classes = tips.map(|tips| Class {
             open: vec![Open::default(); tips.len()],
             tips,
             free: BTreeSet::new(),
             ending: HashSet::new(),
             under_way: 0,
-        }))
+        });
+        Self { classes, tombstones }
     }
 
     /// Accepts `record` behind all of its entity that have been accepted before.
@@ -67,7 +74,7 @@ impl Heads {
     /// [`Refusal::Forgotten`], [`Refusal::Ended`] and [`Refusal::Conflict`].
     pub(super) fn accept(&mut self, record: &NewRecord) -> Result<HeadId, Refusal> {
         let NewRecord { entity, expected, .. } = record;
-        let Some((id, class)) = self.0.class_of(entity) else {
+        let Some((id, class)) = self.classes.class_of(entity) else {
             return Err(Refusal::Forgotten { entity: entity.clone() });
         };
         let known = class.tips.get_index_of(entity);
@@ -113,9 +120,11 @@ impl Heads {
 
     /// `record` is durable at `address`.
     pub(super) fn publish(&mut self, id: HeadId, record: &NewRecord, address: Address) {
+        let is_tombstone = record.kind == Kind::TOMBSTONE;
+        self.tombstones += usize::from(is_tombstone);
         let class = self.class_in_use(id);
         class.under_way -= 1;
-        if record.kind == Kind::TOMBSTONE {
+        if is_tombstone {
             class.ending.remove(&id.index);
         }
         let (tip, open) = (&mut class.tips[id.index as usize], &mut class.open[id.index as usize]);
@@ -126,36 +135,33 @@ impl Heads {
 
     /// The last durable record of `entity` and its address.
     pub(super) fn tip(&self, entity: &EntityKey) -> (Seq, Address) {
-        let tip = self.0.get(entity.as_str()).and_then(|class| class.tips.get(entity));
+        let tip = self.classes.get(entity.as_str()).and_then(|class| class.tips.get(entity));
         tip.map_or_else(Default::default, |tip| (tip.seq, tip.address))
     }
 
-    /// How many entities there are, and how many of them have a durable tombstone.
+    /// How many entities there are, and how many of them have, or had, a durable tombstone.
     pub(super) fn counts(&self) -> (usize, usize) {
-        let of_class = |class: &Class| {
-            let tombstones = class.tips.values().filter(|tip| tip.address.is_of_tombstone());
-            (class.tips.len() - class.free.len(), tombstones.count())
-        };
-        self.0.values().map(of_class).fold((0, 0), |(all, ended), (more, more_ended)| (all + more, ended + more_ended))
+        let entities = self.classes.values().map(|class| class.tips.len() - class.free.len()).sum();
+        (entities, self.tombstones)
     }
 
     /// How many entities of a class have records, durable or accepted.
     pub(super) fn count(&self, class: &str) -> usize {
-        self.0.named(class).map_or(0, |class| class.tips.len() - class.free.len())
+        self.classes.named(class).map_or(0, |class| class.tips.len() - class.free.len())
     }
 
     /// Forgets the classes of which `is_over` holds, but for those that have records under way.
     pub(super) fn forget(&mut self, is_over: impl Fn(&str) -> bool) -> Vec<Class> {
-        self.0.forget(|name, class| class.under_way == 0 && is_over(name))
+        self.classes.forget(|name, class| class.under_way == 0 && is_over(name))
     }
 
     /// The classes that are forgotten, in order.
     pub(super) fn forgotten(&self) -> Vec<String> {
-        self.0.forgotten()
+        self.classes.forgotten()
     }
 
     fn class_in_use(&mut self, id: HeadId) -> &mut Class {
-        self.0.kept(id.class).expect("a class with records under way is kept")
+        self.classes.kept(id.class).expect("a class with records under way is kept")
     }
 }
 

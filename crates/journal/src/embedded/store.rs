@@ -94,6 +94,8 @@ impl Store {
         let mut bytes = 0;
         let mut last = after;
         let mut window = Window::forward(&*self.disk);
+        // Most logs have none, and need no look at the entity of each record.
+        let has_tombstones = self.commits.counts().1 > 0;
         while records.len() < limit
             && bytes < FEED_BYTES_MAX
             && let Some(start) = self.commits.locate_after(last)?
@@ -124,7 +126,7 @@ impl Store {
                     last = end;
                     let Frame::Record(stored) = frame else { continue };
                     let entity = stored.key.parse().map_err(|_| damaged(address, Flaw::Malformed))?;
-                    if self.commits.is_superseded(&entity, stored.seq) {
+                    if has_tombstones && self.commits.is_superseded(&entity, stored.seq) {
                         continue;
                     }
                     bytes += stored.payload.len();

@@ -15,14 +15,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use enact_entities::Record;
-use enact_journal::{Embedded, Journal, Kind, Options, look};
+use enact_journal::{Journal, Kind, Options, look};
 use enact_rebel::EventCall;
 use reqwest::StatusCode;
 use serde_json::{Value as Json, json};
 use tokio::sync::OnceCell;
 
 use self::dump::{unpack, unpack_file};
-use crate::backup::Place;
+use self::scenario::CLOSED;
+use crate::backup::{Place, iban, open};
 use crate::served::{FREE_PORT, Served, serve};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -52,11 +53,11 @@ pub(crate) async fn of_this_version() -> PathBuf {
 /// A place with the directories, the backup and the specifications of a golden store.
 pub(crate) fn unpacked(golden: &Path) -> Place {
     let place = Place::new();
-    for data in ["north", "south", "counter", "sealed"] {
+    for data in ["north", "south", "counter", "sealed", "ended"] {
         unpack(&golden.join(data), &place.path(data));
     }
     unpack_file(&golden.join("north.backup.hex"), &place.path("north.backup"));
-    for spec in ["shop.rebel", "counter.rebel"] {
+    for spec in ["shop.rebel", "counter.rebel", "bank.rebel"] {
         fs::copy(golden.join(spec), place.path(spec)).expect("copied");
     }
     place
@@ -113,7 +114,7 @@ async fn opens(golden: &Path) {
     let answers: Json = serde_json::from_str(&read(golden, "answers.json")).expect("JSON");
     // What a later program may pass over, and this one has written itself.
     let is_earlier = !golden.ends_with(VERSION);
-    for data in ["north", "south", "counter", "sealed"] {
+    for data in ["north", "south", "counter", "sealed", "ended"] {
         let looked = place.done(&format!("enact journal repair --data {data}"));
         assert!(is_earlier || looked.starts_with("sound"), "{data}: {looked}");
         place.done(&format!("enact journal verify --data {data}"));
@@ -121,16 +122,20 @@ async fn opens(golden: &Path) {
     assert_exports(&place, "--data north", &read(golden, "north.export"));
     assert_exports(&place, "--data south", &read(golden, "south.export"));
     assert_exports(&place, "--data sealed", &read(golden, "north.export"));
+    assert_exports(&place, "--data ended", &read(golden, "ended.export"));
     assert_exports(&place, "--backup north.backup", &read(golden, "north.export"));
     place.done("enact journal restore north.backup --data restored");
     assert_exports(&place, "--data restored", &read(golden, "north.export"));
     assert_eq!(place.done("enact audit shop.rebel --data south"), read(golden, "south.audit"));
+    assert_eq!(place.done("enact audit bank.rebel --data ended"), read(golden, "ended.audit"));
+    let deposit = format!("/Account/{}/Deposit", iban(CLOSED));
 
     for (spec, data, event, arguments) in [
         ("shop.rebel", "north", "/Account/n1/Deposit", json!({ "amount": "EUR 1.00" })),
         ("shop.rebel", "restored", "/Account/n1/Deposit", json!({ "amount": "EUR 1.00" })),
         ("shop.rebel", "sealed", "/Account/n1/Deposit", json!({ "amount": "EUR 1.00" })),
         ("counter.rebel", "counter", "/C/c/E", json!({})),
+        ("bank.rebel", "ended", &deposit, json!({ "amount": "EUR 1.00" })),
     ] {
         let answers = &answers[spec.trim_end_matches(".rebel")];
         let start = || Served::start(serve(&place.path(spec), &place.path(data), FREE_PORT));
@@ -168,13 +173,14 @@ async fn formats(place: &Place) -> BTreeSet<String> {
     let mut formats = BTreeSet::from([
         format!("manifest {}", version("north/manifest")),
         format!("segment {}", version("north/segment-0000000001.log")),
+        format!("compacted segment {}", version("ended/segment-0000000002.log")),
         format!("checkpoint {}", version("sealed/checkpoint")),
         format!("backup {}", version("north.backup")),
     ]);
     let store = fs::read(place.path("counter").join(SNAPSHOTS)).expect("there are snapshots");
     let table = store.windows(11).find(|window| window.starts_with(b"snapshots-")).expect("a table");
     formats.insert(format!("table {}", String::from_utf8_lossy(table)));
-    for data in ["north", "south", "counter"] {
+    for data in ["north", "south", "counter", "ended"] {
         for record in look(&place.path(data)).expect("a log").flat_map(|group| group.expect("sound")) {
             let Kind(kind) = record.kind;
             formats.insert(if record.kind == CONTRACT {
@@ -186,7 +192,7 @@ async fn formats(place: &Place) -> BTreeSet<String> {
             });
         }
     }
-    let journal = Embedded::open(&place.path("counter"), Options::default()).expect("a journal");
+    let journal = open(&place.path("counter"), Options::default());
     let snapshot = journal.load_snapshot(&"C/c".parse().expect("a name")).await.expect("readable");
     formats.insert(format!("snapshot, version {}", snapshot.expect("there is one").payload[0]));
     journal.close().await.expect("closed");
@@ -202,7 +208,7 @@ async fn the_golden_store_of_this_version_has_the_formats_that_this_program_writ
     let written = formats(&unpacked(fresh.path())).await;
     let golden = formats(&unpacked(&of_this_version().await)).await;
     assert_eq!(written, golden, "write a golden store of {VERSION}, and keep those of what was released");
-    let kinds: Vec<u8> = (1..=8).chain([CONTRACT.0]).collect();
+    let kinds: Vec<u8> = (1..=9).chain([CONTRACT.0, Kind::TOMBSTONE.0]).collect();
     for kind in kinds {
         assert!(written.iter().any(|format| format.starts_with(&format!("record {kind},"))), "no record {kind}");
     }

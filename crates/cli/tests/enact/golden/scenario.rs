@@ -8,13 +8,14 @@ use std::time::Duration;
 use enact_entities::{
     Command, Engine, EngineOptions, EntityKey, Network, ReadMode, Rebel, Record, Slot, SystemClock, TxId,
 };
-use enact_journal::{Embedded, Journal, Kind, NewRecord, Options, Seq, look};
+use enact_journal::{Journal, Kind, NewRecord, Options, Seq, look};
 use enact_rebel::{EventCall, Source, Spec, Value, check};
 use reqwest::{Client, StatusCode};
 use serde_json::{Value as Json, json};
 
 use super::dump::pack;
-use crate::backup::Place;
+use crate::backup::{Place, iban, open};
+use crate::retention::closed_accounts;
 use crate::served::{FREE_PORT, Served, serve};
 
 /// The first version of the shop; the second one, with which the store ends, has a limit in each account.
@@ -64,6 +65,8 @@ const COUNTER: &str = "class C
 ";
 /// More than lie between two snapshots.
 const COUNTS: usize = 260;
+/// Enough for several segments.
+pub(super) const CLOSED: usize = 14;
 const LONG: Duration = Duration::from_secs(600);
 
 fn second() -> String {
@@ -83,9 +86,10 @@ pub(crate) async fn write(to: &Path) {
     let counted = counter(&place).await;
     place.done("enact journal backup north.backup --data north");
     place.restore_in_segments("north.backup", "sealed").await;
+    let ended = ended(&place).await;
 
     fs::create_dir_all(to).expect("writable");
-    for data in ["north", "south", "counter", "sealed"] {
+    for data in ["north", "south", "counter", "sealed", "ended"] {
         if ["north", "south"].contains(&data) {
             // One store of snapshots is enough.
             fs::remove_file(place.path(data).join("snapshots.redb")).expect("there");
@@ -94,16 +98,19 @@ pub(crate) async fn write(to: &Path) {
     }
     let backup = fs::read(place.path("north.backup")).expect("there");
     fs::write(to.join("north.backup.hex"), super::dump::text(&backup)).expect("writable");
-    for spec in ["shop.rebel", "counter.rebel"] {
+    for spec in ["shop.rebel", "counter.rebel", "bank.rebel"] {
         fs::copy(place.path(spec), to.join(spec)).expect("copied");
     }
-    for data in ["north", "south"] {
+    for data in ["north", "south", "ended"] {
         let exported = place.done(&format!("enact journal export --data {data}"));
         fs::write(to.join(format!("{data}.export")), exported).expect("writable");
     }
-    let audited = place.done("enact audit shop.rebel --data south");
-    fs::write(to.join("south.audit"), audited).expect("writable");
-    let answers = serde_json::to_string_pretty(&json!({ "shop": answers, "counter": counted })).expect("JSON");
+    for (spec, data) in [("shop", "south"), ("bank", "ended")] {
+        let audited = place.done(&format!("enact audit {spec}.rebel --data {data}"));
+        fs::write(to.join(format!("{data}.audit")), audited).expect("writable");
+    }
+    let answers = json!({ "shop": answers, "counter": counted, "bank": ended });
+    let answers = serde_json::to_string_pretty(&answers).expect("JSON");
     fs::write(to.join("answers.json"), answers + "\n").expect("writable");
 }
 
@@ -164,7 +171,7 @@ async fn between_engines(place: &Place) {
     let spec = spec();
     let network = Network::new(["north", "south"], |entity| usize::from(entity.id().starts_with('s')), Duration::ZERO);
     let start = |here: usize, data: &str| {
-        let journal = Embedded::open(&place.path(data), Options::default()).expect("a journal");
+        let journal = open(&place.path(data), Options::default());
         let options = EngineOptions { barrier_reads: true, ..EngineOptions::default() };
         let (model, transport) = (Rebel::new(Arc::clone(&spec)), network.transport(here));
         let engine = Engine::with_transport(model, journal, options, Arc::new(SystemClock), transport).expect("a name");
@@ -193,7 +200,7 @@ async fn between_engines(place: &Place) {
     promise.branch.tx = TxId::from_u128(promise.branch.tx.as_u128() + 1);
     promise.slot = Slot(promise.slot.0 + 1);
     let record = Record::Prepared(promise);
-    let journal = Embedded::open(&data, Options::default()).expect("a journal");
+    let journal = open(&data, Options::default());
     let Seq(expected) = journal.last(&account).await.expect("readable");
     let (kind, payload) = (Kind(record.kind()), record.encode());
     let record = NewRecord { entity: account, expected: Seq(expected), kind, payload };
@@ -248,5 +255,18 @@ async fn counter(place: &Place) -> Json {
     }
     let answers = answers(&counter, vec!["/C/c".to_owned()]).await;
     stop(counter);
+    answers
+}
+
+/// Accounts that were closed so long ago that their histories are discarded, and one that is open.
+async fn ended(place: &Place) -> Json {
+    stop(serve_in(place, "bank.rebel", "ended"));
+    closed_accounts(&place.path("ended"), CLOSED).await;
+    let bank = serve_in(place, "bank.rebel", "ended");
+    let (closed, open) = (format!("/Account/{}", iban(0)), format!("/Account/{}", iban(CLOSED)));
+    let paths = [&closed, &open].map(|account| [account.clone(), format!("{account}/-/history")]).concat();
+    let others = ["/Account?state=closed&limit=100", "/-/changes?limit=1000"].map(str::to_owned);
+    let answers = answers(&bank, [&paths[..], &others].concat()).await;
+    stop(bank);
     answers
 }
