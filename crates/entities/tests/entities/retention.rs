@@ -199,12 +199,14 @@ async fn an_entity_is_kept_whole_until_its_time_is_over() {
     let second_day = shop(&journal, 1, None);
     add(&second_day, "Sale/open", 1).await;
     pay(&second_day, "Sale/open").await;
+    // The step of the first day could have ended it, and that of the second one has.
+    submit(&second_day, "Job/half", call("Step", &[])).await.expect("done");
     drop(second_day);
     drop(swept_shop(&journal, 1).await);
     let end = swept(&journal).await;
     assert_eq!(tombstones(&journal).await, ["Sale/paid", "Sale/dropped"], "a day is over, to the millisecond");
     let late = shop_of_tomorrow(&journal).await;
-    assert_eq!(tombstones(&journal).await, ["Sale/paid", "Sale/dropped", "Sale/open"]);
+    assert_eq!(tombstones(&journal).await, ["Sale/paid", "Sale/dropped", "Sale/open", "Job/half"]);
     assert!(swept(&journal).await > end, "it went on from where it was");
     assert_eq!(number(&late, "Till/t", "sum").await, 33 + 56);
 }
@@ -212,7 +214,7 @@ async fn an_entity_is_kept_whole_until_its_time_is_over() {
 async fn shop_of_tomorrow(journal: &Memory) -> Shop {
     let before = swept(journal).await;
     let shop = shop(journal, 2, retained());
-    until(&shop, async |_| tombstones(journal).await.len() == 3).await;
+    until(&shop, async |_| tombstones(journal).await.len() == 4).await;
     until(&shop, async |_| swept(journal).await > before).await;
     shop
 }
@@ -278,6 +280,32 @@ async fn an_entity_that_was_asked_after_it_ended_gets_its_tombstone_too() {
     assert_eq!(tombstones(&journal).await, ["Sale/paid", "Sale/dropped"]);
     let asked = submit(&shop, "Till/t", call("Ask", &[("sale", reference("Sale/paid"))])).await;
     assert_eq!(asked, Ok(Some("running".to_owned())));
+}
+
+/// The question is open until the record of the one that asks is durable.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_question_to_an_entity_that_has_ended_does_not_keep_its_tombstone_back() {
+    let journal = Memory::new();
+    first_day(&journal).await;
+    let shop = shop(&journal, 2, retained());
+    journal.hold();
+    let asking = {
+        let shop = shop.clone();
+        tokio::spawn(async move { submit(&shop, "Till/t", call("Ask", &[("sale", reference("Sale/paid"))])).await })
+    };
+    while journal.waiting_count() == 0 {
+        tokio::task::yield_now().await;
+    }
+    // What is appended behind it is the first tombstone.
+    let released = async {
+        while journal.waiting_count() < 2 {
+            tokio::task::yield_now().await;
+        }
+        journal.release();
+    };
+    tokio::join!(until(&shop, async |_| swept(&journal).await.is_some()), released);
+    assert_eq!(asking.await.expect("no panic"), Ok(Some("running".to_owned())));
+    assert_eq!(tombstones(&journal).await, ["Sale/paid", "Sale/dropped"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
