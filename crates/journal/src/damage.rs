@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::keys::KeyId;
 use crate::record::{EntityKey, Position, Seq};
 
 /// Damaged bytes: in which file, where, and what is wrong with them.
@@ -82,6 +83,33 @@ pub enum Flaw {
         /// A position that was durable.
         last: Position,
     },
+    /// The bytes are no attestation.
+    Attestation,
+    /// The attestation is signed with a key that is none of those given.
+    AttestationKey {
+        /// What tells the key from others.
+        key: KeyId,
+    },
+    /// The attestation is not what its key has signed.
+    Signature,
+    /// The attestation is one of another log.
+    AttestationForeign,
+    /// The attestation does not follow the one before it.
+    AttestationOrder,
+    /// What stands from here on is not what was attested.
+    Attested {
+        /// The number of the first attestation that it does not fit, from 1.
+        attestation: u64,
+    },
+    /// The log ends here, and more of it was attested.
+    AttestedEnd {
+        /// The last position that was attested there.
+        last: Position,
+        /// The number of that attestation, from 1.
+        attestation: u64,
+    },
+    /// The segment is one that was compacted, and no attestation says that this file stands for it.
+    Unattested,
     /// A block of the store of snapshots does not have its checksum.
     Block,
     /// The header of the backup is not valid, or it is another file.
@@ -119,6 +147,24 @@ impl fmt::Display for Flaw {
                 f.write_str("it is not a checkpoint of the segments: delete the file while no server runs")
             }
             Self::Unlisted => f.write_str("the segment is not the one that the manifest lists"),
+            Self::Attestation => f.write_str("there is no valid attestation"),
+            Self::AttestationKey { key } => {
+                write!(f, "the attestation is signed with the key {key}, which is none of those given")
+            }
+            Self::Signature => f.write_str("the attestation does not have the signature of its key"),
+            Self::AttestationForeign => f.write_str("the attestation is one of another log"),
+            Self::AttestationOrder => {
+                f.write_str("the attestation does not follow the one before: one was removed, changed or put between")
+            }
+            Self::Attested { attestation } => {
+                write!(f, "what stands from here on is not what attestation {attestation} attests")
+            }
+            Self::AttestedEnd { last, attestation } => {
+                write!(f, "the log ends here, attestation {attestation} attests it up to position {last}")
+            }
+            Self::Unattested => {
+                f.write_str("the segment was compacted, and no attestation says that this file stands for it")
+            }
             Self::Block => f.write_str("the block does not have its checksum"),
             Self::BackupHeader => f.write_str("the header is not that of a backup"),
             Self::BackupHash => f.write_str("the bytes before do not have the hash that stands here"),

@@ -3,6 +3,7 @@
 //! * [`Journal`] is the contract; every append is durable, refused or in doubt, and the types say so.
 //! * [`Embedded`] is the store for one machine: a segment log in a directory that refuses damage with its place, and
 //!   cuts only what nobody was told to be durable. [`verify`] checks all of a log, and [`look`] reads it beside its writer.
+//! * [`Attester`] signs what an embedded journal writes, and [`verify_attested`] finds what somebody without its key has changed.
 //! * [`BackupWriter`] keeps the records of a log in one file, [`BackupReader`] checks it, and [`LogBuilder`] makes a log of
 //!   them again.
 //! * [`Salvage`] reads what is whole of a damaged log, and says what is not.
@@ -20,6 +21,7 @@ mod discarded;
 pub mod disk;
 mod embedded;
 mod journal;
+mod keys;
 mod memory;
 #[cfg(feature = "nats")]
 pub mod nats;
@@ -34,11 +36,13 @@ mod reply;
 pub use backup::{BackupError, BackupReader, BackupTotals, BackupWriter};
 pub use damage::{Damage, Flaw};
 pub use embedded::{
-    BuildError, Diagnosis, Embedded, Finding, Harmless, LogBuilder, Look, OpenError, Options, Salvage, Verification,
-    adopt, adopt_on, look, look_on, verify, verify_on,
+    Attested, Attester, BuildError, Diagnosis, Embedded, Finding, Harmless, LogBuilder, Look, OpenError, Options,
+    Salvage, Signed, Verification, adopt, adopt_on, look, look_on, verify, verify_attested, verify_attested_on,
+    verify_on,
 };
 pub use journal::{
     AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, Refusal, SnapshotError, Volume,
 };
+pub use keys::{KeyError, KeyId, PublicKey, SigningKey};
 pub use memory::{Fault, Memory};
 pub use record::{EntityKey, EntityKeyError, Group, Kind, NAME_BYTES_MAX, NewRecord, Position, Record, Seq, Snapshot};

@@ -13,19 +13,21 @@
 //! segment-0000000001.log   sealed segments and, last, the one that is written to
 //! segment-0000000002.log
 //! segment-….log.cut-1      bytes that a crash has left at the end of a segment, for a closer look; not used
+//! attestations             signed statements of what the log was, if there is a key to sign with
 //! checkpoint               can be deleted at any time
 //! snapshots.redb           can be deleted at any time
 //! ```
 //!
 //! # Layers
 //! [`commits`] decides order and answers, [`tail`] writes, [`recover`] opens, [`checkpoint`] makes that short, [`store`] reads,
-//! [`compaction`] makes room, [`format`](self::format) and [`segment`] know the bytes, [`look`](mod@look) reads beside a writer. Each states its part of why nothing is lost.
+//! [`attestations`] signs, [`compaction`] makes room, [`format`](self::format) and [`segment`] know the bytes, [`look`](mod@look) reads beside a writer. Each states its part of why nothing is lost.
 //!
 //! # Limits
 //! All entities have an entry in memory (their key and about 80 bytes), but for [forgotten](Journal::forget) classes.
 //! No records but theirs are ever removed. Damage to the groups behind the high-water mark of a log that was not closed, those of
 //! the last 100 ms, cannot be told from a torn write: they are cut.
 
+mod attestations;
 mod build;
 mod catalog;
 mod checkpoint;
@@ -61,6 +63,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{fmt, io};
 
+use attestations::Attestations;
+pub use attestations::{Attested, Attester, Signed};
 pub use build::{BuildError, LogBuilder};
 use classes::Classes;
 use commits::Commits;
@@ -70,10 +74,10 @@ use scan::Tips;
 use snapshots::Snapshots;
 use store::Store;
 use upkeep::{Discards, Upkeep};
-pub use verify::{Verification, adopt, adopt_on, verify, verify_on};
+pub use verify::{Verification, adopt, adopt_on, verify, verify_attested, verify_attested_on, verify_on};
 use watch::{Sizes, Watch};
 use workers::Workers;
-use writer::Writer;
+use writer::{Attesting, Writer};
 
 use crate::damage::Damage;
 use crate::disk::{DirectoryError, Disk, LockError, OsDisk};
@@ -102,6 +106,9 @@ pub struct Options {
     /// forgotten then, too: a clock that was wrong at the start has been put right by then. An hour by default. What a
     /// [tombstone](crate::Kind::TOMBSTONE) stands for is not discarded before, either.
     pub discard_after: Duration,
+    /// For how long records may wait to be [attested](Attester), if the journal is opened with a key. An hour by default. Sealed segments are
+    /// attested at once, and so is all of the log when it is closed.
+    pub attest_after: Duration,
 }
 
 impl Default for Options {
@@ -112,6 +119,7 @@ impl Default for Options {
             mark_lag: Duration::from_millis(100),
             checkpoint_bytes: 256 << 20,
             discard_after: Duration::from_secs(60 * 60),
+            attest_after: Duration::from_secs(60 * 60),
         }
     }
 }
@@ -256,7 +264,26 @@ impl Embedded {
         options: Options,
         is_over: impl Fn(&str) -> bool + Send,
     ) -> Result<Self, OpenError> {
-        Self::start(disk, options, Classes::new(is_over))
+        Self::start(disk, options, None, Classes::new(is_over))
+    }
+
+    /// As [`open_without`](Self::open_without), and has `attester` sign what is written: when a segment is sealed, when the journal is closed, and
+    /// after [`Options::attest_after`]. [`verify_attested`] holds the log against that.
+    ///
+    /// Appends never wait for it. What cannot be attested is logged, and the journal goes on.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    ///
+    /// # Blocking
+    /// As [`open`](Self::open).
+    pub fn open_attested(
+        disk: Arc<dyn Disk>,
+        options: Options,
+        attester: Attester,
+        is_over: impl Fn(&str) -> bool + Send,
+    ) -> Result<Self, OpenError> {
+        Self::start(disk, options, Some(attester), Classes::new(is_over))
     }
 
     /// Opens the journal on `disk`.
@@ -264,11 +291,16 @@ impl Embedded {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Self, OpenError> {
-        Self::start(disk, options, Classes::default())
+        Self::start(disk, options, None, Classes::default())
     }
 
-    fn start(disk: Arc<dyn Disk>, options: Options, tips: Tips<'_>) -> Result<Self, OpenError> {
-        let Options { segment_bytes, queue_bytes, mark_lag, checkpoint_bytes, discard_after } = options;
+    fn start(
+        disk: Arc<dyn Disk>,
+        options: Options,
+        attester: Option<Attester>,
+        tips: Tips<'_>,
+    ) -> Result<Self, OpenError> {
+        let Options { segment_bytes, queue_bytes, mark_lag, checkpoint_bytes, discard_after, attest_after } = options;
         if !(MIN_SEGMENT_BYTES..=MAX_SEGMENT_BYTES).contains(&segment_bytes) {
             return Err(OpenError::SegmentBytes { segment_bytes });
         }
@@ -278,17 +310,25 @@ impl Embedded {
         let commits = Commits::new(recovered.tips, recovered.catalog, recovered.last, queue_bytes);
         let store = Arc::new(Store { disk, log, commits });
         let snapshots = Arc::new(Snapshots::new(Arc::clone(&store)));
+        let attestations = attester.map(|attester| Arc::new(Attestations::new(Arc::clone(&store.disk), log, attester)));
         let failed = |error: io::Error| OpenError::io("thread", &error);
         let readers = Workers::start("enact-journal-read", READER_COUNT).map_err(failed)?;
         let saver = Workers::start("enact-journal-save", 1).map_err(failed)?;
         let seals = recovered.tail.seals.clone();
         let watch = Watch::new(Arc::clone(&store.disk), segment_count).map_err(|error| OpenError::io(".", &error))?;
         let watch = Arc::new(watch);
-        let upkeep =
-            Upkeep::start(Arc::clone(&store), Arc::clone(&watch), seals, recovered.checkpoint, checkpoint_bytes);
+        let upkeep = Upkeep::start(
+            Arc::clone(&store),
+            Arc::clone(&watch),
+            attestations.clone(),
+            seals,
+            recovered.checkpoint,
+            checkpoint_bytes,
+        );
         let upkeep = upkeep.map_err(failed)?;
         let discards = upkeep.discards(discard_after, &store.commits);
         let tail = recovered.tail;
+        let attesting = attestations.map(|attestations| Attesting::start(attestations, attest_after)).transpose();
         let writer = Writer::new(
             Arc::clone(&store),
             Arc::clone(&snapshots),
@@ -298,6 +338,7 @@ impl Embedded {
             segment_count,
             Arc::clone(&watch),
             upkeep,
+            attesting.map_err(failed)?,
         )
         .map_err(|error| OpenError::io(".", &error))?;
         let name = "enact-journal-write".to_owned();

@@ -31,6 +31,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::attestations::{ATTESTATIONS, Reached};
 use super::catalog::{Catalog, Extent};
 use super::checkpoint::{CHECKPOINT, Checkpoint, Head};
 use super::format::{
@@ -119,7 +120,7 @@ pub(super) fn remove_unfinished(disk: &dyn Disk) -> Result<(), OpenError> {
     for name in disk.names().map_err(|error| OpenError::io(".", &error))? {
         if name
             .strip_suffix(UNFINISHED)
-            .is_some_and(|name| [MANIFEST, CHECKPOINT].contains(&name) || segment_number(name).is_some())
+            .is_some_and(|name| [MANIFEST, CHECKPOINT, ATTESTATIONS].contains(&name) || segment_number(name).is_some())
         {
             disk.remove(&name).map_err(|error| OpenError::io(&name, &error))?;
         }
@@ -391,6 +392,8 @@ impl Recovered<'_> {
     fn take_sealed(&mut self, header: &SegmentHeader, footer: FooterHead, marks: Vec<Mark>, start: u32, seal: Seal) {
         self.tail.seals.push(seal);
         self.last = Position(footer.first.0 + footer.count - 1);
+        let (segment, last, hash) = (header.number, self.last, footer.hash);
+        self.tail.sealed = Some(Reached { segment, end: start, last, hash });
         self.tail.next = SegmentHeader {
             number: header.number + 1,
             log: header.log,

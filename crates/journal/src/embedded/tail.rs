@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::attestations::Reached;
 use super::contents::Contents;
 use super::format::{
     self, Address, GROUP_HEADER_LEN, HEADER_LEN, Hash, LogId, Mark, Outgoing, SegmentHeader, segment_name,
@@ -43,6 +44,8 @@ pub(super) struct Tail {
     pub(super) manifest: Manifest,
     /// Those of all sealed segments.
     pub(super) seals: Vec<Seal>,
+    /// The end of the segment that was sealed last, if it is known.
+    pub(super) sealed: Option<Reached>,
     /// The segment that was sealed last, unless the manifest lists it.
     pub(super) unlisted: Option<Seal>,
     pub(super) buffer: Vec<u8>,
@@ -95,6 +98,7 @@ impl Tail {
             next: SegmentHeader { number: 1, log, first: Position(1), previous_hash: [0; 32] },
             manifest,
             seals: Vec::new(),
+            sealed: None,
             unlisted: None,
             buffer: Vec::new(),
         }
@@ -126,6 +130,7 @@ impl Tail {
             let sealed = full.seal(self.log);
             match sealed {
                 Ok((hash, seal)) => {
+                    self.sealed = Some(full.reached());
                     self.next = full.successor(self.log, hash);
                     self.seals.push(seal);
                     self.unlisted = Some(seal);
@@ -167,6 +172,11 @@ impl Tail {
         self.manifest.settle(self.reached())
     }
 
+    /// The end of the log and what is before it, if that is known.
+    pub(super) fn attestable(&self) -> Option<Reached> {
+        self.active.as_ref().map(Active::reached).or(self.sealed)
+    }
+
     fn reached(&self) -> HighWater {
         let (number, end, next) = match &self.active {
             Some(active) => (active.number, active.end, active.contents.next()),
@@ -187,6 +197,12 @@ impl Active {
         let address = Address::new(self.number, self.end);
         let addresses = format::encode_group(buffer, log, address, self.contents.next(), group);
         self.write(buffer).map(|()| addresses)
+    }
+
+    /// Its end, and the hash of what is before it.
+    fn reached(&self) -> Reached {
+        let (last, hash) = (Position(self.contents.next().0 - 1), self.hasher.clone().finalize().into());
+        Reached { segment: self.number, end: self.end, last, hash }
     }
 
     fn sync_group(&self) -> Result<(), WriteFailure> {

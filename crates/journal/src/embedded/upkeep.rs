@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use enact_sync::Mutex;
 
 use super::PANICKED;
+use super::attestations::{ATTESTATIONS, Attestations, are_there};
 use super::checkpoint::{CHECKPOINT, Checkpoint, merge};
 use super::commits::Commits;
 use super::compaction::{Holdings, Rewrite, Unwanted, rewrite};
@@ -111,6 +112,7 @@ impl Upkeep {
     pub(super) fn start(
         store: Arc<Store>,
         watch: Arc<Watch>,
+        attestations: Option<Arc<Attestations>>,
         seals: Vec<Seal>,
         checkpoint: Option<Checkpoint>,
         checkpoint_bytes: u64,
@@ -119,9 +121,12 @@ impl Upkeep {
         let (events, receiver) = mpsc::channel();
         let holdings = Holdings::default();
         let (has_news, is_ending_there) = (false, Arc::clone(&is_ending));
+        let may_compact = attestations.is_some() || !are_there(&*store.disk);
         let work = Work {
             store,
             watch,
+            attestations,
+            may_compact,
             seals,
             checkpoint,
             checkpoint_bytes,
@@ -171,6 +176,10 @@ impl Drop for Upkeep {
 struct Work {
     store: Arc<Store>,
     watch: Arc<Watch>,
+    /// Where each segment that is compacted is attested.
+    attestations: Option<Arc<Attestations>>,
+    /// The log is not attested, or it is known how.
+    may_compact: bool,
     /// Those of all sealed segments.
     seals: Vec<Seal>,
     checkpoint: Option<Checkpoint>,
@@ -218,6 +227,13 @@ impl Work {
             Event::Sealed(seal) => {
                 self.seals.push(seal);
                 self.make_checkpoint();
+            }
+            Event::Discardable(_) | Event::Superseded(_) if !self.may_compact => {
+                let file = ATTESTATIONS;
+                tracing::warn!(
+                    file,
+                    "the log is attested and there is no key, so no segment is compacted: give the key"
+                );
             }
             Event::Discardable(classes) => self.discardable = classes,
             Event::Superseded(before) => {
@@ -285,6 +301,12 @@ impl Work {
             Rewrite::Stopped => return Ok(true),
             Rewrite::Damaged => return Ok(false),
         };
+        if let Some(attestations) = &self.attestations
+            && let Err(error) = attestations.attest_compacted(number, &written)
+        {
+            disk.remove(&written).unwrap_or_default();
+            return Err(error);
+        }
         self.watch.replaced(number, || disk.rename(&written, &name))?;
         disk.sync()?;
         self.holdings.changed(number);

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use sha2::{Digest, Sha256};
 
 use super::OpenError;
+use super::attestations::{Attested, Check};
 use super::checkpoint::{CHECKPOINT, Checkpoint};
 use super::format::{Address, Footer, LogId, SegmentHeader, segment_name};
 use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
@@ -16,6 +17,7 @@ use super::segment::Whole;
 use crate::damage::{Damage, Flaw};
 use crate::discarded::Discarded;
 use crate::disk::{Disk, OsDisk};
+use crate::keys::PublicKey;
 use crate::record::{EntityKey, Position};
 
 /// The name that a manifest gets which is replaced.
@@ -71,8 +73,38 @@ pub fn verify(directory: &Path) -> Result<Verification, OpenError> {
 pub fn verify_on(disk: &dyn Disk) -> Result<Verification, OpenError> {
     let _lock = disk.lock()?;
     let mut verifier = Verifier::begin(disk)?;
-    verifier.read(disk)?;
+    verifier.read(disk, None)?;
     Ok(verifier.found)
+}
+
+/// As [`verify`], and holds the log against its [attestations](crate::Attester): that each is signed with one of `keys` and follows the one
+/// before, and that what it attests is there. What does not fit is among the damages, as is a log without attestations.
+///
+/// Nothing tells a log whose end was removed together with the attestations of that end from one that never had it, and nothing finds what
+/// was changed by somebody who has the key.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_attested(directory: &Path, keys: &[PublicKey]) -> Result<(Verification, Attested), OpenError> {
+    verify_attested_on(&OsDisk::existing(directory)?, keys)
+}
+
+/// As [`verify_attested`], on `disk`.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_attested_on(disk: &dyn Disk, keys: &[PublicKey]) -> Result<(Verification, Attested), OpenError> {
+    let _lock = disk.lock()?;
+    let mut verifier = Verifier::begin(disk)?;
+    let (mut check, damage) = Check::read(disk, verifier.log, keys)?;
+    verifier.found.damages.extend(damage);
+    verifier.read(disk, Some(&mut check))?;
+    let (attested, missing) = check.end();
+    // Behind damage, nobody knows what there is.
+    if verifier.found.is_sound() {
+        verifier.found.damages.extend(missing);
+    }
+    Ok((verifier.found, attested))
 }
 
 /// Takes the log in `directory` as it is: makes a new manifest from it.
@@ -97,7 +129,7 @@ pub fn adopt_on(disk: &dyn Disk) -> Result<Verification, OpenError> {
     let failed = |error: io::Error| OpenError::io(MANIFEST, &error);
     let _lock = disk.lock()?;
     let mut verifier = Verifier::default();
-    verifier.read(disk)?;
+    verifier.read(disk, None)?;
     let Some(log) = verifier.log else {
         verifier.found.damages.push(damage(1, 0, Flaw::Missing));
         return Ok(verifier.found);
@@ -173,8 +205,8 @@ impl Verifier {
         Ok(verifier)
     }
 
-    /// Verifies all segments.
-    fn read(&mut self, disk: &dyn Disk) -> Result<(), OpenError> {
+    /// Verifies all segments, and holds them against attestations.
+    fn read(&mut self, disk: &dyn Disk, mut check: Option<&mut Check>) -> Result<(), OpenError> {
         let segment_count = match count_segments(disk) {
             Err(OpenError::Damaged(damage)) => {
                 self.found.damages.push(damage);
@@ -185,8 +217,17 @@ impl Verifier {
         let checkpoint = self.log.and_then(|log| Checkpoint::open(disk, log));
         for number in 1..=segment_count {
             let segment = Whole::read(disk, number)?;
-            if self.take(&segment, number, number == segment_count).is_none() {
-                break;
+            let damage_count = self.found.damages.len();
+            let Some(end) = self.take(&segment, number, number == segment_count) else { break };
+            if let Some(check) = &mut check
+                && self.found.damages.len() == damage_count
+            {
+                let sealed = (self.next.number == number + 1).then_some(self.next.previous_hash);
+                self.found.damages.extend(check.take(disk, number, &segment, end, sealed)?);
+            }
+            if self.found.damages.len() > damage_count {
+                // Behind the first damage, nothing fits what is attested.
+                check = None;
             }
             if let Some(checkpoint) = checkpoint.as_ref().filter(|found| found.head().segment_count == number) {
                 self.compare(checkpoint);

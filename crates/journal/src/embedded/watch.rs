@@ -16,6 +16,7 @@ use std::time::Duration;
 use enact_sync::Mutex;
 
 use super::PANICKED;
+use super::attestations::ATTESTATIONS;
 use super::checkpoint::CHECKPOINT;
 use super::format::segment_name;
 use super::manifest::MANIFEST;
@@ -64,7 +65,8 @@ impl Watch {
 
     /// The manifest and the segments take `bytes`; looks at what else takes space.
     fn keep_sizes(&self, bytes: u64) {
-        let rebuilt = [CHECKPOINT, snapshots::FILE].map(|name| self.disk.look_up(name).map_or(0, |found| found.size));
+        let rebuilt = [CHECKPOINT, ATTESTATIONS, snapshots::FILE]
+            .map(|name| self.disk.look_up(name).map_or(0, |found| found.size));
         let sizes = Sizes { bytes: bytes + rebuilt.iter().sum::<u64>(), free_bytes: self.disk.free_bytes() };
         *self.sizes.lock() = sizes;
     }

@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use super::PANICKED;
+use super::attestations::{Attestations, Reached};
 use super::commits::{Group, Next};
 use super::snapshots::Snapshots;
 use super::store::Store;
 use super::tail::{Tail, WriteFailure, is_full};
 use super::upkeep::Upkeep;
 use super::watch::{Watch, Watcher};
+use super::workers::Workers;
 use crate::disk::DiskLock;
 use crate::journal::{AppendError, CloseError, Refusal};
 
@@ -22,6 +24,7 @@ pub(super) struct Writer {
     watch: Arc<Watch>,
     watcher: Watcher,
     upkeep: Upkeep,
+    attesting: Option<Attesting>,
     /// How many segments there are.
     segment_count: u32,
     mark_lag: Duration,
@@ -46,6 +49,7 @@ impl Writer {
         segment_count: u32,
         watch: Arc<Watch>,
         upkeep: Upkeep,
+        attesting: Option<Attesting>,
     ) -> io::Result<Self> {
         let watcher = Watcher::start(Arc::clone(&watch), Arc::downgrade(&store))?;
         let lock = Some(lock);
@@ -57,6 +61,7 @@ impl Writer {
             watch,
             watcher,
             upkeep,
+            attesting,
             segment_count,
             mark_lag,
             mark_due: None,
@@ -67,9 +72,12 @@ impl Writer {
     /// Writes until the journal is closed.
     pub(super) fn run(mut self) {
         loop {
-            match self.store.commits.next(self.mark_due) {
+            let attest_due = self.attesting.as_ref().and_then(|attesting| attesting.due);
+            let due = self.mark_due.into_iter().chain(attest_due).min();
+            match self.store.commits.next(due) {
                 Next::Group(group) => self.write(group),
-                Next::Due => self.advance_mark(),
+                Next::Due if self.mark_due == due => self.advance_mark(),
+                Next::Due => self.attest(),
                 Next::End => break,
             }
         }
@@ -93,7 +101,11 @@ impl Writer {
                 if written.segment > self.segment_count {
                     self.segment_count = written.segment;
                     self.tail.seals.last().into_iter().for_each(|seal| self.upkeep.sealed(*seal));
+                    if let Some((attesting, sealed)) = self.attesting.as_ref().zip(self.tail.sealed) {
+                        attesting.attest(sealed);
+                    }
                 }
+                self.attesting.iter_mut().for_each(Attesting::grown);
                 self.mark_due = self.mark_due.or_else(|| Instant::now().checked_add(self.mark_lag));
                 if std::mem::take(&mut self.is_full) {
                     tracing::info!("there is space on the disk again");
@@ -127,9 +139,21 @@ impl Writer {
         }
     }
 
+    /// Has all of the log attested, which is durable.
+    fn attest(&mut self) {
+        let Some(attesting) = &mut self.attesting else { return };
+        attesting.due = None;
+        self.tail.attestable().into_iter().for_each(|reached| attesting.attest(reached));
+    }
+
     fn close(&mut self) {
         self.watcher.stop();
         self.upkeep.stop();
+        if self.store.commits.poisoned().is_ok() {
+            self.attest();
+        }
+        // Waits for it.
+        self.attesting = None;
         let result = self.store.commits.poisoned().and_then(|()| match self.tail.settle_mark() {
             Err(error) if is_full(&error) => {
                 // All records are durable; the mark stays where it was.
@@ -142,6 +166,35 @@ impl Writer {
         self.snapshots.close();
         self.lock = None;
         self.store.commits.end_close(&result);
+    }
+}
+
+/// Has the log attested, on a thread of its own.
+pub(super) struct Attesting {
+    attestations: Arc<Attestations>,
+    worker: Workers,
+    after: Duration,
+    /// When what was written since has to be attested.
+    due: Option<Instant>,
+}
+
+impl Attesting {
+    /// Has what is there attested within the time `after`, and what is written from then on.
+    ///
+    /// # Errors
+    /// When there is no thread for it.
+    pub(super) fn start(attestations: Arc<Attestations>, after: Duration) -> io::Result<Self> {
+        let worker = Workers::start("enact-journal-attest", 1)?;
+        Ok(Self { attestations, worker, after, due: Instant::now().checked_add(after) })
+    }
+
+    fn grown(&mut self) {
+        self.due = self.due.or_else(|| Instant::now().checked_add(self.after));
+    }
+
+    fn attest(&self, reached: Reached) {
+        let attestations = Arc::clone(&self.attestations);
+        self.worker.run(move || attestations.attest(reached));
     }
 }
 

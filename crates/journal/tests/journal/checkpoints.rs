@@ -44,7 +44,7 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// How many segments the checkpoint covers, as its header says.
-fn covered(disk: &SimDisk) -> usize {
+pub(crate) fn covered(disk: &SimDisk) -> usize {
     let checkpoint = disk.bytes(CHECKPOINT);
     checkpoint.map_or(0, |bytes| u32::from_le_bytes(bytes[24..28].try_into().expect("four bytes")) as usize)
 }

@@ -53,14 +53,14 @@ fn written(count: usize) -> Vec<Record> {
     records.map(record).collect()
 }
 
-fn append(journal: &Embedded, batches: std::ops::Range<usize>) {
+pub(crate) fn append(journal: &Embedded, batches: std::ops::Range<usize>) {
     for n in batches {
         block_on(journal.append(batch(n))).expect("durable");
     }
 }
 
 /// Whether `class` is one of the first `count` of answers.
-fn among(count: usize) -> impl Fn(&str) -> bool + Copy {
+pub(crate) fn among(count: usize) -> impl Fn(&str) -> bool + Copy {
     move |class| class.strip_prefix(".answer-").is_some_and(|number| number.parse::<usize>().is_ok_and(|n| n < count))
 }
 
@@ -72,12 +72,12 @@ fn segments(disk: &SimDisk) -> Vec<String> {
 }
 
 /// How many segments are compacted.
-fn compacted(disk: &SimDisk) -> usize {
+pub(crate) fn compacted(disk: &SimDisk) -> usize {
     segments(disk).iter().filter(|name| disk.bytes(name).is_some_and(|bytes| bytes.starts_with(COMPACTED))).count()
 }
 
 /// A closed log of `count` batches whose sealed segments were compacted, but for the last classes, without the first `over` ones.
-fn log(count: usize, over: usize) -> SimDisk {
+pub(crate) fn log(count: usize, over: usize) -> SimDisk {
     let disk = SimDisk::new(11);
     let journal = Embedded::open_on(disk.mount(), options()).expect("a new journal");
     append(&journal, 0..count);
@@ -87,7 +87,7 @@ fn log(count: usize, over: usize) -> SimDisk {
 }
 
 /// Opens the log until the classes before `over` are gone from its sealed segments.
-fn compact(disk: &SimDisk, over: usize) {
+pub(crate) fn compact(disk: &SimDisk, over: usize) {
     let left = || {
         let sealed = segments(disk);
         let sealed = &sealed[..sealed.len() - 1];

@@ -1,5 +1,6 @@
 //! The journal through its public interface: its contract, its failures, its limits.
 
+mod attestations;
 mod backups;
 mod checkpoints;
 mod compaction;
