@@ -36,6 +36,11 @@ pub(crate) enum Command {
     Follow(Follow),
     /// Make a token by which a server knows a caller, or the line by which it knows a certificate
     Token(Token),
+    /// Make the key that a server attests its journal with, and print the public key to verify that with
+    SignKey {
+        /// File to write, which does not exist yet; it gets mode 0600
+        file: PathBuf,
+    },
     /// Verify, back up, restore or export what has happened to the entities
     #[command(subcommand)]
     Journal(Journal),
@@ -189,6 +194,9 @@ pub(crate) enum Journal {
         /// A backup, instead of a directory
         #[arg(long, value_name = "FILE", conflicts_with = "data")]
         backup: Option<PathBuf>,
+        /// Hold the directory against its attestations, which are signed with the private key of this public one; a file may have several
+        #[arg(long, value_name = "FILE", conflicts_with = "backup")]
+        public_key: Option<PathBuf>,
     },
     /// Take the log as it is, without a manifest or with a damaged one, unless it is damaged itself; no server may have it open
     Adopt(DataDirectory),
@@ -327,6 +335,10 @@ pub(crate) struct Serve {
     /// Directory that keeps the entities; made when missing
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,
+    /// File of the private key that the journal is attested with, of mode 0600, which `enact sign-key` makes: what somebody without it changes
+    /// in the data directory is found by `enact journal verify --public-key`
+    #[arg(long, value_name = "FILE", conflicts_with = "servers")]
+    pub(crate) sign_key: Option<PathBuf>,
     /// Keep the entities in streams of NATS servers and not in a directory, such as `nats://h1:4222,nats://h2:4222`, or in tables of
     /// PostgreSQL, such as `postgres://enact@host/bank?schema=enact`. A server that is started on the same streams or tables takes
     /// them over from this one

@@ -21,6 +21,7 @@ use crate::contract::ContractError;
 use crate::follow::FollowError;
 use crate::import::ImportError;
 use crate::journal::RepairError;
+use crate::sign_key::KeyFileError;
 use crate::traces::TracesError;
 use crate::trust::TrustError;
 
@@ -32,7 +33,7 @@ pub(crate) const EXIT_STATUS_HELP: &str = "\
 Exit status:
   0  done
   1  the specification has errors, or warnings that are denied, or is not laid out, or has classes that cannot be served
-  2  wrong usage, or a file of the specification or of tokens or of TLS, or a backup, cannot be read, written or taken; or there is no class
+  2  wrong usage, or a file of the specification or of tokens or of keys, or a backup, cannot be read, written or taken; or there is no class
   3  cannot listen on the address
   4  the data directory, or the journal over NATS or PostgreSQL, cannot be used: in use, unreadable, unsafe or damaged; or a
      backup is damaged; or the name of the node is in use, or `enact cluster check` or `enact audit` has found something
@@ -83,6 +84,8 @@ pub(crate) enum Failure {
     Random(#[source] getrandom::Error),
     #[error(transparent)]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    KeyFile(#[from] KeyFileError),
     #[error("give {missing}, or accept the risk with --insecure")]
     Exposed { missing: String, source: BindError },
     #[error(transparent)]
@@ -196,6 +199,7 @@ impl Failure {
             | Self::Tokens(_)
             | Self::Tls(_)
             | Self::Issuer(_)
+            | Self::KeyFile(_)
             | Self::Caller(_)
             | Self::Certificate(_)
             | Self::Traces(_)

@@ -28,6 +28,7 @@ mod log;
 mod manual;
 mod scaling;
 mod serve;
+mod sign_key;
 mod spec;
 mod token;
 mod traces;
@@ -59,6 +60,7 @@ fn perform(command: Command) -> Result<(), Failure> {
         Command::Check(args) => check::run(&args),
         Command::Fmt(args) => fmt::run(&args),
         Command::Token(args) => token::run(&args),
+        Command::SignKey { file } => sign_key::make(&file),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { folder } => manual::pages(&folder),
         Command::Journal(command) => journal::run(&command),

@@ -11,17 +11,20 @@ mod tally;
 
 use std::path::Path;
 
-use enact_journal::{OpenError, Verification, adopt, verify};
+use enact_journal::{Attested, OpenError, Verification, adopt, verify, verify_attested};
+use enact_rebel::Timestamp;
 
 pub(crate) use self::audit::run as audit;
 use self::groups::Groups;
 pub(crate) use self::repair::RepairError;
 use crate::args;
 use crate::failure::Failure;
+use crate::sign_key;
 
 pub(crate) fn run(command: &args::Journal) -> Result<(), Failure> {
     match command {
         args::Journal::Verify { backup: Some(file), .. } => backup::verify(file),
+        args::Journal::Verify { directory, public_key: Some(file), .. } => verify_with(&directory.data, file),
         args::Journal::Verify { directory: args::DataDirectory { data }, .. } => report(data, verify(data)),
         args::Journal::Adopt(args::DataDirectory { data }) => report(data, adopt(data)),
         args::Journal::Backup { file, records } => backup::write(file, Groups::of(records)?),
@@ -30,6 +33,16 @@ pub(crate) fn run(command: &args::Journal) -> Result<(), Failure> {
         args::Journal::Export { backup: Some(file), .. } => export::run(Groups::of_backup(file)?),
         args::Journal::Export { records, .. } => export::run(Groups::of(records)?),
     }
+}
+
+/// Verifies the directory `data`, and holds it against its attestations with the public keys of `file`.
+fn verify_with(data: &Path, file: &Path) -> Result<(), Failure> {
+    let keys = sign_key::read_public(file)?;
+    let (found, attested) = verify_attested(data, &keys).map_err(of_directory(data))?;
+    let words = attested_in_words(&attested, &found);
+    let reported = report(data, Ok(found));
+    println!("{words}");
+    reported
 }
 
 /// Prints what was found in the directory `data`.
@@ -56,4 +69,12 @@ fn in_words(found: &Verification) -> String {
         bytes => format!(", and {bytes} bytes that a crash has torn"),
     };
     format!("sound: segments {segment_count}, entities {entity_count}, records {last}{torn}")
+}
+
+fn attested_in_words(attested: &Attested, found: &Verification) -> String {
+    let Attested { count, signed } = attested;
+    let Some(signed) = signed else { return format!("attested: nothing, of records {}", found.last) };
+    let time = Timestamp::from_millis(i64::try_from(signed.time_ms).unwrap_or(i64::MAX));
+    let behind = found.last.0 - signed.position.0;
+    format!("attested: attestations {count}, up to record {} at {time}, records behind it {behind}", signed.position)
 }

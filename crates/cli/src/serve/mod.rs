@@ -1,9 +1,9 @@
 //! `enact serve`: entities over HTTP, from a data directory, from streams of NATS, from tables of PostgreSQL, or as one of several nodes.
 //!
 //! # Order
-//! Whatever can refuse to start does so before anything is touched: the specification, then the tokens and the certificate, then the
-//! address, then the journal, which is locked or taken over from then on, then the contract that its entities were written
-//! under. A later version of it is adopted only if the operator says so. Only then is it said that the server listens;
+//! Whatever can refuse to start does so before anything is touched: the specification, then the tokens, the certificate and the key of
+//! attestations, then the address, then the journal, which is locked or taken over from then on, then the contract that its entities
+//! were written under. A later version of it is adopted only if the operator says so. Only then is it said that the server listens;
 //! connections made meanwhile wait.
 //!
 //! On the first signal the server takes no more connections, answers what runs, lets the engine finish and closes the
@@ -19,7 +19,7 @@ use std::io::{self, Write};
 #[cfg(feature = "nats")]
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use enact_entities::{
     Engine, EngineOptions, Entities, Limits as AdmissionLimits, Rebel, Retention, ShutdownError, Strategies,
@@ -29,7 +29,7 @@ use enact_journal::disk::{Disk, OsDisk, SlowDisk};
 use enact_journal::nats::{Nats, Options as NatsOptions};
 #[cfg(feature = "postgres")]
 use enact_journal::postgres::{Options as PostgresOptions, Postgres};
-use enact_journal::{Embedded, Journal, OpenError, Options as JournalOptions};
+use enact_journal::{Attester, Embedded, Journal, OpenError, Options as JournalOptions, SigningKey};
 use enact_rebel::{Source, Spec};
 use enact_server::{IN_FLIGHT_MAX, Issuer, Limits, Listener, Options, Readers, Tls, Tokens, router};
 use reqwest::Client;
@@ -42,7 +42,7 @@ use crate::contract::{self, Change, ContractError, Undecided};
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::traces::Traces;
-use crate::{args, log, spec, traces};
+use crate::{args, log, sign_key, spec, traces};
 
 pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
     let traces = Traces::of(args)?;
@@ -79,7 +79,10 @@ fn start(args: &args::Serve, log: &Log) -> Result<(), Failure> {
     let readers = readers(args, &spec)?;
     let tokens = args.tokens.as_deref().map(Tokens::read).transpose()?;
     let issuer = issuer::of(&args.oidc)?;
-    let tls = args.tls.files().map(Tls::read).transpose()?;
+    let keys = Keys {
+        tls: args.tls.files().map(Tls::read).transpose()?,
+        sign_key: args.sign_key.as_deref().map(sign_key::read).transpose()?,
+    };
     let limits = Limits::within(raise_file_limit());
     let limits = Limits { farewell: limits.farewell.min(args.drain / 2), ..limits };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Runtime)?;
@@ -88,13 +91,19 @@ fn start(args: &args::Serve, log: &Log) -> Result<(), Failure> {
         strategies,
         limits,
         Access { tokens, issuer, readers },
-        tls,
+        keys,
         sources,
         Arc::new(spec),
     ));
     // Readings of long histories, and questions about many objects, have threads of their own, which nobody needs to wait for.
     runtime.shutdown_background();
     ended
+}
+
+/// What the server proves itself by, and what it signs the journal with.
+struct Keys {
+    tls: Option<Tls>,
+    sign_key: Option<SigningKey>,
 }
 
 /// For how long a server runs before it discards any history: by then the clock has been put right.
@@ -121,7 +130,7 @@ struct Access {
     readers: Readers,
 }
 
-fn open(args: &args::Serve, options: &EngineOptions) -> Result<Embedded, OpenError> {
+fn open(args: &args::Serve, options: &EngineOptions, sign_key: Option<SigningKey>) -> Result<Embedded, OpenError> {
     let disk: Arc<dyn Disk> = Arc::new(OsDisk::at(&args.data)?);
     let disk = match args.sync_min {
         Some(sync) => {
@@ -130,7 +139,17 @@ fn open(args: &args::Serve, options: &EngineOptions) -> Result<Embedded, OpenErr
         }
         None => disk,
     };
-    Embedded::open_without(disk, JournalOptions::default(), options.are_answers_over())
+    let (how, is_over) = (JournalOptions::default(), options.are_answers_over());
+    match sign_key {
+        Some(key) => Embedded::open_attested(disk, how, Attester::new(key, now_ms), is_over),
+        None => Embedded::open_without(disk, how, is_over),
+    }
+}
+
+/// The time, in milliseconds since 1970.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 async fn serve(
@@ -138,10 +157,11 @@ async fn serve(
     strategies: Strategies,
     limits: Limits,
     access: Access,
-    tls: Option<Tls>,
+    keys: Keys,
     sources: Vec<Source>,
     spec: Arc<Spec>,
 ) -> Result<(), Failure> {
+    let Keys { tls, sign_key } = keys;
     let listener = listen(args).await?;
     let address = listener.address();
     let signals = Signals::catch().map_err(Failure::Runtime)?;
@@ -203,7 +223,8 @@ async fn serve(
         let journal = opened.map_err(|source| Failure::Nats { place: place.clone(), source })?;
         return start.serve(journal, &place, None).await;
     }
-    let journal = open(args, &start.options).map_err(|source| Failure::Data { path: args.data.clone(), source })?;
+    let journal =
+        open(args, &start.options, sign_key).map_err(|source| Failure::Data { path: args.data.clone(), source })?;
     let objects = start.spec.classes().map(|class| journal.count(class.name())).sum();
     start.serve(journal, &args.data.display().to_string(), Some(objects)).await
 }

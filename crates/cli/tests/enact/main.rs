@@ -1,5 +1,6 @@
 //! The `enact` program as its users see it.
 
+mod attestations;
 mod audit;
 mod authorization;
 mod backup;
