@@ -10,6 +10,7 @@
 //! * `nats::Nats`, with the feature `nats`, is the same over `JetStream` of NATS: records survive the machine, and another one
 //!   goes on with them.
 //! * `postgres::Postgres`, with the feature `postgres`, is the same over tables of `PostgreSQL`.
+//! * `RemoteBuilder` fills one of these two with the groups of a backup, whole or not at all.
 //! * [`Memory`] is the journal for tests and simulations, and fails on command.
 //!
 //! The journal reads no time of day, interprets no payload and never repairs by guessing.
@@ -46,3 +47,5 @@ pub use journal::{
 pub use keys::{KeyError, KeyId, PublicKey, SigningKey};
 pub use memory::{Fault, Memory};
 pub use record::{EntityKey, EntityKeyError, Group, Kind, NAME_BYTES_MAX, NewRecord, Position, Record, Seq, Snapshot};
+#[cfg(any(feature = "nats", feature = "postgres"))]
+pub use remote::{GroupError, RemoteBuilder, Verified};

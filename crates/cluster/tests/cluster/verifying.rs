@@ -1,6 +1,7 @@
 //! All records of a shard are read while it is served, and one too many is found.
 
 use enact_cluster::{VerifyError, shard_of, verify};
+use enact_journal::{Damage, Flaw, ReadError};
 
 use crate::bank::{ACCOUNTS, Bank, insist};
 
@@ -29,7 +30,8 @@ async fn a_record_that_does_not_follow_the_one_before_it_is_found() {
     let stored = context.publish_with_headers(subject, headers, last.payload).await.expect("sent");
     stored.await.expect("the stream takes it");
     let found = verify(&servers, shard).await.expect_err("it is there twice");
-    assert!(matches!(&found, VerifyError::Chain { entity: of, .. } if *of == entity), "{found}");
+    let VerifyError::Read(ReadError::Damaged(Damage { flaw, .. })) = &found else { panic!("{found}") };
+    assert!(matches!(flaw, Flaw::Chain { entity: of, .. } if *of == entity), "{found}");
     assert!(found.is_damage());
     assert!(!verify(&servers, 99).await.expect_err("there is none").is_damage());
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::wire::Names;
-use super::{OpenError, Options};
+use super::{BuildError, OpenError, Options};
 use crate::journal::Limits;
 
 /// Batches that are stored whole or not at all, as they are relied on here, are in servers from this version on.
@@ -24,6 +24,8 @@ const STREAM_EXISTS: u64 = 10058;
 const NO_STREAM: u64 = 10059;
 /// The servers have not agreed on a leader yet.
 const NO_LEADER: u64 = 10008;
+/// What a stream says of itself as long as a restore fills it, with the token of that.
+const UNFINISHED: &str = "enact-restore";
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -81,6 +83,68 @@ pub(super) async fn check_streams(
     Ok(())
 }
 
+/// Makes the stream of records for a restore, with the mark `token` and as one that no writer opens.
+pub(super) async fn begin_restore(
+    client: &Client,
+    names: &Names,
+    replicas: usize,
+    token: &str,
+    deadline: Instant,
+) -> Result<(), BuildError> {
+    let [(stream, mut config), (snapshots, _)] = required(names, replicas);
+    // Snapshots of other records would be taken for those of these.
+    match info(client, &snapshots, deadline).await {
+        Err(OpenError::Missing { .. }) => {}
+        Ok(info) if info["state"]["last_seq"] == 0 => {}
+        Ok(_) => return Err(BuildError::Exists { stream: snapshots }),
+        Err(cause) => return Err(cause.into()),
+    }
+    config["metadata"] = json!({ UNFINISHED: token });
+    // A program that does not know the mark refuses these.
+    (config["deny_delete"], config["deny_purge"]) = (json!(false), json!(false));
+    let info = create(client, &stream, &config, deadline).await?;
+    match mark(&info) {
+        Some(found) if found == token => Ok(()),
+        Some(_) => Err(OpenError::Unfinished { stream }.into()),
+        None => Err(BuildError::Exists { stream }),
+    }
+}
+
+/// Makes the stream with the mark `token` one that is opened, if it ends at the message `last`.
+pub(super) async fn finish_restore(
+    client: &Client,
+    names: &Names,
+    replicas: usize,
+    (token, last): (&str, u64),
+    deadline: Instant,
+) -> Result<(), BuildError> {
+    let [(stream, config), (snapshots, of_snapshots)] = required(names, replicas);
+    let found = create(client, &snapshots, &of_snapshots, deadline).await?;
+    check_stream(&snapshots, &of_snapshots, &found, names)?;
+    let found = info(client, &stream, deadline).await?;
+    check_messages(&stream, &found["state"])?;
+    if mark(&found) != Some(token) || found["state"]["last_seq"] != last {
+        return Err(BuildError::Changed { stream });
+    }
+    let in_doubt = |cause: OpenError| BuildError::InDoubt { why: cause.to_string() };
+    let found = ask(client, &stream, ("UPDATE", config.to_string()), deadline).await.map_err(in_doubt)?;
+    Ok(check_stream(&stream, &config, &found, names)?)
+}
+
+/// Removes the stream, if it has the mark `token`.
+pub(super) async fn remove_restore(client: &Client, names: &Names, token: &str, deadline: Instant) {
+    let stream = names.stream();
+    let is_ours = info(client, &stream, deadline).await.is_ok_and(|info| mark(&info) == Some(token));
+    if is_ours && let Err(cause) = ask(client, &stream, ("DELETE", String::new()), deadline).await {
+        tracing::warn!(stream, %cause, "what was restored so far could not be removed");
+    }
+}
+
+/// The token of the restore that fills the stream, if one does.
+fn mark(info: &Value) -> Option<&str> {
+    info["config"]["metadata"][UNFINISHED].as_str()
+}
+
 /// The same of streams that are in use, which are not made again.
 pub(super) async fn check_again(
     client: &Client,
@@ -98,14 +162,21 @@ pub(super) async fn check_again(
 
 /// What the server says of a stream has to be what is required. Only of snapshots may messages be gone.
 fn check_stream(stream: &str, required: &Value, info: &Value, names: &Names) -> Result<(), OpenError> {
+    check_finished(stream, info)?;
     check_config(stream, required, &info["config"])?;
     if stream == names.stream() { check_messages(stream, &info["state"]) } else { Ok(()) }
+}
+
+/// No restore may be under way, or have been cut off.
+fn check_finished(stream: &str, info: &Value) -> Result<(), OpenError> {
+    mark(info).map_or(Ok(()), |_| Err(OpenError::Unfinished { stream: stream.to_owned() }))
 }
 
 /// The last message of the stream of records, which is there.
 pub(super) async fn last_message(client: &Client, names: &Names, deadline: Instant) -> Result<u64, OpenError> {
     let stream = names.stream();
     let info = info(client, &stream, deadline).await?;
+    check_finished(&stream, &info)?;
     check_messages(&stream, &info["state"])?;
     Ok(info["state"]["last_seq"].as_u64().unwrap_or(0))
 }
@@ -137,7 +208,7 @@ async fn ask(
             Ok(Ok(answer)) => {
                 let info: Value = serde_json::from_slice(&answer.payload).unwrap_or_default();
                 match (info["error"]["err_code"].as_u64(), &info["error"]["description"]) {
-                    (None, _) if info["config"].is_object() => return Ok(info),
+                    (None, _) if info["config"].is_object() || info["success"] == true => return Ok(info),
                     (None, _) => "the server's answer cannot be read".to_owned(),
                     (Some(STREAM_EXISTS), _) => {
                         question = ("INFO", String::new());

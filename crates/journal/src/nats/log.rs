@@ -44,23 +44,7 @@ impl Log for Stream {
 
     async fn send(&mut self, group: &Group) -> Fate {
         self.groups += 1;
-        let mut sending = Sending::new(self.reign.durable(), group.len());
-        let mut next = Next::Send { after: Duration::ZERO };
-        let begun = Instant::now();
-        loop {
-            next = match next {
-                Next::Send { after } => {
-                    if !after.is_zero() {
-                        sleep(after).await;
-                    }
-                    self.reader.leave_server(begun).await;
-                    let attempt = timeout(sending.time_out(), self.attempt(group, &sending)).await;
-                    sending.answered(attempt.unwrap_or(Answer::Nothing))
-                }
-                Next::Look => sending.found(self.look(sending.expected()).await),
-                Next::Ended(fate) => return fate,
-            }
-        }
+        self.settle(group, &[(0, self.groups)]).await
     }
 
     fn publish(&self, sequence: u64, lasts: HashMap<EntityKey, Place>) {
@@ -73,23 +57,48 @@ impl Stream {
         Self { client, names, reign, reader, groups: 0 }
     }
 
-    /// The name of the group that is on its way; no other group of any reign has it.
-    fn name(&self) -> String {
-        format!("{}-{}", self.reign.epoch, self.groups)
+    /// Sends records, which are those of several groups, until their fate is certain. Each of `starts` is the index of a record and the
+    /// number of the group that begins there, or goes on there if that is the first one.
+    pub(super) async fn settle(&self, group: &Group, starts: &[(usize, u64)]) -> Fate {
+        let mut sending = Sending::new(self.reign.durable(), group.len());
+        let mut next = Next::Send { after: Duration::ZERO };
+        let begun = Instant::now();
+        loop {
+            next = match next {
+                Next::Send { after } => {
+                    if !after.is_zero() {
+                        sleep(after).await;
+                    }
+                    self.reader.leave_server(begun).await;
+                    let attempt = timeout(sending.time_out(), self.attempt(group, starts, &sending)).await;
+                    sending.answered(attempt.unwrap_or(Answer::Nothing))
+                }
+                Next::Look => sending.found(self.look(sending.expected(), starts).await),
+                Next::Ended(fate) => return fate,
+            }
+        }
     }
 
-    /// Sends the group once.
-    async fn attempt(&self, group: &Group, sending: &Sending) -> Answer {
-        let (name, count) = (self.name(), group.len());
+    /// The name of the group with this number; no other group of any reign has it.
+    fn name(&self, number: u64) -> String {
+        format!("{}-{number}", self.reign.epoch)
+    }
+
+    /// Sends the records once.
+    async fn attempt(&self, group: &Group, starts: &[(usize, u64)], sending: &Sending) -> Answer {
+        let count = group.len();
         // Of an attempt that was given up, the server may still have the beginning.
-        let batch = format!("{name}-{}", sending.attempt());
+        let batch = format!("{}-{}-{}", self.name(starts[0].1), sending.expected(), sending.attempt());
+        let mut starts = starts.iter().peekable();
         for (index, (record, previous)) in group.records().enumerate() {
             let mut headers = HeaderMap::new();
             headers.insert(RECORD, RecordHeader::of(record, previous.sequence).encode());
             if index == 0 {
                 headers.insert("Nats-Expected-Stream", self.names.stream());
                 headers.insert("Nats-Expected-Last-Sequence", sending.expected().to_string());
-                headers.insert(GROUP, name.as_str());
+            }
+            if let Some((_, number)) = starts.next_if(|(start, _)| *start == index) {
+                headers.insert(GROUP, self.name(*number));
             }
             // What this reign has appended, or this group has, needs no second look.
             if !self.reign.has_appended(previous) {
@@ -116,10 +125,11 @@ impl Stream {
         Answer::Nothing
     }
 
-    /// What stands behind `last`.
-    async fn look(&self, last: u64) -> Found {
+    /// What stands behind `last`, where the first of `starts` belongs.
+    async fn look(&self, last: u64, starts: &[(usize, u64)]) -> Found {
+        let ours = self.name(starts[0].1);
         match self.reader.message(last + 1).await {
-            Ok(Some(message)) if message.header(GROUP) == Some(&self.name()) => Found::Ours,
+            Ok(Some(message)) if message.header(GROUP) == Some(&ours) => Found::Ours,
             Ok(Some(message)) => {
                 let owner = message.header(OWNER).and_then(|_| Owner::decode(&message));
                 Found::Another { by: owner.map_or_else(|| "an unknown writer".to_owned(), |owner| owner.node) }

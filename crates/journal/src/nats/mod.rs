@@ -7,7 +7,7 @@
 //! however late it arrives. No clock and no lease decides.
 //!
 //! # Layers
-//! `log` sends groups of records, one at a time, `send` finds out what became of one, `take_over` begins a reign, `reign` knows where
+//! `build` fills a new stream with the groups of another log. `log` sends groups of records, one at a time, `send` finds out what became of one, `take_over` begins a reign, `reign` knows where
 //! everything ends and `earlier` what there is at all, `read` asks replicas and lets none that is behind pass for the truth, `direct`
 //! and `inbox` carry its questions, `wire` knows what stands in the streams, `guard` refuses servers and settings that could lose
 //! something.
@@ -20,6 +20,7 @@
 //! All entities that there are take 8 bytes of memory, and those that were asked for since the journal was opened their key and about
 //! 90 more. Records are never removed.
 
+mod build;
 mod direct;
 mod earlier;
 mod guard;
@@ -37,6 +38,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::build::{BuildError, StreamBuilder};
 use async_nats::{Client, ConnectOptions, ServerAddr};
 pub use options::Options;
 use tokio::time::{Instant, timeout};
@@ -47,7 +49,7 @@ use self::read::Reader;
 use self::wire::Names;
 use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError, Volume};
 use crate::record::{EntityKey, Group, NewRecord, Position, Record, Seq, Snapshot};
-use crate::remote::{Queue, Remote, whole_groups};
+use crate::remote::{Queue, Remote, Verified, whole_groups};
 
 /// How long opening goes on to ask.
 const OPEN_MAX: Duration = Duration::from_secs(20);
@@ -114,6 +116,15 @@ pub enum OpenError {
     /// There is nothing to look at.
     #[error("there is no stream {stream}: nobody has opened the journal")]
     Missing {
+        /// The stream.
+        stream: String,
+    },
+    /// The stream has a part of a backup.
+    #[error(
+        "stream {stream} is being restored from a backup, or was until that was cut off: if no restore runs any more, remove it with \
+         `nats stream rm {stream}`, and restore it again"
+    )]
+    Unfinished {
         /// The stream.
         stream: String,
     },
@@ -242,6 +253,20 @@ impl Nats {
     /// As [`feed`](Journal::feed).
     pub fn groups(&self, after: Position) -> impl Future<Output = Result<Vec<Group>, ReadError>> + Send + use<> {
         self.remote.read_with(async move |reader| whole_groups(after, |after| reader.page(after, usize::MAX)).await)
+    }
+
+    /// Reads every record that was durable when the journal was opened: each has its checksum and its place, and those of an entity follow
+    /// each other. What is on the servers beside records is not looked at, but by [`check`](Journal::check).
+    ///
+    /// Takes memory for a page and an entry for each entity.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// # Errors
+    /// When something is damaged or missing, the first of it; or when records cannot be read.
+    pub fn verify(&self) -> impl Future<Output = Result<Verified, ReadError>> + Send + use<> {
+        self.remote.read_with(async move |reader| reader.verify().await)
     }
 
     /// The reign of this writer: the sequence of its owner record, larger than those of all before it. Of one that only

@@ -20,12 +20,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::direct::{Direct, Unanswered};
 use super::reign::{Reign, Tail};
-use super::wire::{Answer, GROUP, Names, RECORD, RecordHeader, SnapshotHeader, Stored};
+use super::wire::{Answer, GROUP, Names, Owner, RECORD, RecordHeader, SnapshotHeader, Stored};
 use super::{OpenError, guard};
 use crate::damage::{Damage, Flaw};
 use crate::journal::{Loaded, ReadError, SnapshotError};
 use crate::record::{EntityKey, Position, Record, Seq, Snapshot};
-use crate::remote::{Page, Place};
+use crate::remote::{Chains, Page, Place, Verified};
 
 /// How long a read goes on to ask.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -381,6 +381,46 @@ impl Reader {
         Ok((!records.is_empty()).then_some(records))
     }
 
+    /// Reads every message of the stream of records that is known to be durable.
+    pub(super) async fn verify(&self) -> Result<Verified, ReadError> {
+        let (mut chains, mut owners, mut epoch) = (Chains::default(), 0, 0);
+        let (mut last, end) = (0, self.reign.durable());
+        while last < end {
+            let page = self.patiently(|| self.look_for_messages(last + 1)).await?;
+            for message in page.into_iter().take_while(|message| message.sequence <= end) {
+                let sequence = message.sequence;
+                let damaged = |flaw| self.damaged(sequence, flaw);
+                if sequence != last + 1 {
+                    let (expected, found) = (Position(last + 1 - owners), Position(sequence - owners));
+                    return Err(damaged(Flaw::Order { expected, found }));
+                }
+                last = sequence;
+                if message.subject == self.names.owner() {
+                    owners += 1;
+                    epoch = sequence;
+                    let owner = Owner::decode(&message).filter(|owner| owner.ordinal == owners);
+                    owner.ok_or_else(|| damaged(Flaw::Malformed))?;
+                    continue;
+                }
+                let entity = self.names.entity_of(&message.subject).ok_or_else(|| damaged(Flaw::Malformed))?;
+                let RecordHeader { seq, previous, .. } = self.header(&entity, &message)?;
+                let before = chains.follow(entity, seq, sequence).map_err(damaged)?;
+                // A group names its reign by where that began.
+                let is_of_reign = group_epoch(&message).is_none_or(|named| named == epoch);
+                if before != previous || !is_of_reign {
+                    return Err(damaged(Flaw::Malformed));
+                }
+            }
+        }
+        Ok(chains.verified())
+    }
+
+    /// Asks one replica for messages of whichever subject; nothing if it is behind.
+    async fn look_for_messages(&self, from: u64) -> Result<Option<Vec<Stored>>, ReadError> {
+        let page = self.direct.page(&self.names.stream(), &self.names.all(), from, PAGE).await?;
+        Ok((!page.is_empty()).then_some(page))
+    }
+
     /// The message of the stream with this sequence, if the replica that has answered has it.
     pub(super) async fn message(&self, sequence: u64) -> Result<Option<Stored>, Unanswered> {
         self.direct.message(&self.names.stream(), sequence).await
@@ -408,6 +448,12 @@ impl Reader {
         let file = format!("message {sequence} of stream {}", self.names.stream());
         Damage { file, offset: 0, flaw }.into()
     }
+}
+
+/// The reign of the group that begins with `message`, if one does; zero if that cannot be read.
+fn group_epoch(message: &Stored) -> Option<u64> {
+    let name = message.header(GROUP)?;
+    Some(name.split_once('-').and_then(|(epoch, _)| epoch.parse().ok()).unwrap_or(0))
 }
 
 fn header(message: &Stored) -> Option<&str> {

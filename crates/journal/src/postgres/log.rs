@@ -11,7 +11,7 @@ use tokio_postgres::types::ToSql;
 use super::read::Reader;
 use super::reign::Reign;
 use super::send::{Answer, Found, Next, Sending};
-use super::session::{Session, Slot};
+use super::session::{Connection, Session, Slot, Statements};
 use super::wire::{checksum, signed, unsigned};
 use crate::journal::ReadError;
 use crate::record::{EntityKey, Position};
@@ -28,8 +28,9 @@ pub(super) struct Table {
 }
 
 /// A group as the columns of its rows.
-struct Columns<'a> {
+pub(super) struct Columns<'a> {
     first: u64,
+    epoch: u64,
     entities: Vec<&'a str>,
     seqs: Vec<i64>,
     kinds: Vec<i16>,
@@ -39,16 +40,30 @@ struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     /// Those of `group` at the position `first` and those behind it, in the reign `epoch`.
-    fn of(group: &'a Group, first: u64, epoch: u64) -> Self {
+    pub(super) fn of(group: &'a Group, first: u64, epoch: u64) -> Self {
         let records = || group.records().map(|(record, _)| record);
         Self {
             first,
+            epoch,
             entities: records().map(|record| record.entity.as_str()).collect(),
             seqs: records().map(|record| signed(record.expected.next().0)).collect(),
             kinds: records().map(|record| record.kind.0.into()).collect(),
             checksums: (first..).zip(records()).map(|(position, record)| checksum(record, position, epoch)).collect(),
             payloads: records().map(|record| &record.payload[..]).collect(),
         }
+    }
+
+    /// Inserts the rows into the journal `shard`, if its owner is in the same reign; how many those are.
+    pub(super) async fn insert(
+        &self,
+        connection: &Connection,
+        statements: &Statements,
+        shard: u16,
+    ) -> Result<u64, tokio_postgres::Error> {
+        let Self { first, epoch, entities, seqs, kinds, checksums, payloads } = self;
+        let (shard, epoch, first) = (i32::from(shard), signed(*epoch), signed(*first));
+        let parameters: [&(dyn ToSql + Sync); 8] = [&shard, &epoch, &first, entities, seqs, kinds, checksums, payloads];
+        connection.client.execute(&statements.insert, &parameters).await
     }
 }
 
@@ -112,10 +127,7 @@ impl Table {
         };
         let Session { connection, statements } = &*session;
         connection.begin();
-        let Columns { first, entities, seqs, kinds, checksums, payloads } = columns;
-        let (shard, epoch, first) = (i32::from(self.reign.shard), signed(self.reign.epoch), signed(*first));
-        let parameters: [&(dyn ToSql + Sync); 8] = [&shard, &epoch, &first, entities, seqs, kinds, checksums, payloads];
-        let inserted = connection.client.execute(&statements.insert, &parameters);
+        let inserted = columns.insert(connection, statements, self.reign.shard);
         let answer = match timeout(time_out, inserted).await {
             // It is committed, but not known to be on the standbys.
             Ok(Ok(_)) if connection.has_warned() => Answer::Nothing,

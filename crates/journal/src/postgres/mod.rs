@@ -11,7 +11,7 @@
 //! is lost is looked for, under the same lock, before anything else is written.
 //!
 //! # Layers
-//! `log` inserts groups of records, one at a time, `send` finds out what became of one, `take_over` begins a reign, `reign` knows where
+//! `build` fills tables with the groups of another log. `log` inserts groups of records, one at a time, `send` finds out what became of one, `take_over` begins a reign, `reign` knows where
 //! everything ends and `earlier` what there is at all, `read` asks for records and snapshots, `session` has the connections and all that
 //! is asked over them, `tables` and `wire` know what stands in the tables, `guard` refuses servers that could lose something.
 //!
@@ -23,6 +23,7 @@
 //! A journal has up to six connections. Up to four million entities that there are take 8 bytes of memory, and those that were asked for
 //! since the journal was opened their key and about 90 more. Records are never removed.
 
+mod build;
 mod earlier;
 mod guard;
 mod log;
@@ -44,6 +45,7 @@ use std::{fmt, iter};
 use tokio::time::Instant;
 use tokio_postgres::error::SqlState;
 
+pub use self::build::{BuildError, TableBuilder};
 use self::log::Table;
 pub use self::options::Options;
 use self::read::Reader;
@@ -52,7 +54,7 @@ use self::session::{Server, Slot};
 use self::take_over::Begun;
 use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError, Volume};
 use crate::record::{EntityKey, Group, NewRecord, Position, Record, Seq, Snapshot};
-use crate::remote::{Queue, Remote, whole_groups};
+use crate::remote::{Queue, Remote, Verified, whole_groups};
 
 /// How long opening goes on to ask.
 const OPEN_MAX: Duration = Duration::from_secs(20);
@@ -276,6 +278,20 @@ impl Postgres {
     /// As [`feed`](Journal::feed).
     pub fn groups(&self, after: Position) -> impl Future<Output = Result<Vec<Group>, ReadError>> + Send + use<> {
         self.remote.read_with(async move |reader| whole_groups(after, |after| reader.page(after, usize::MAX)).await)
+    }
+
+    /// Reads every record that was durable when the journal was opened: each has its checksum and its place, and those of an entity follow
+    /// each other. What is on the servers beside records is not looked at, but by [`check`](Journal::check).
+    ///
+    /// Takes memory for a page and an entry for each entity.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// # Errors
+    /// When something is damaged or missing, the first of it; or when records cannot be read.
+    pub fn verify(&self) -> impl Future<Output = Result<Verified, ReadError>> + Send + use<> {
+        self.remote.read_with(async move |reader| reader.verify().await)
     }
 
     /// The reign of this writer, larger than those of all before it. Of one that only [looks](Self::look), the one that it looks at.

@@ -20,7 +20,7 @@ use super::{OpenError, in_words, is_damage, take_over};
 use crate::damage::{Damage, Flaw};
 use crate::journal::{Loaded, ReadError, SnapshotError};
 use crate::record::{EntityKey, Position, Record, Seq, Snapshot};
-use crate::remote::{Page, Place};
+use crate::remote::{Chains, Page, Place, Verified};
 
 /// Connections that reads share.
 const SLOTS: usize = 4;
@@ -248,6 +248,22 @@ impl Reader {
             return Err(self.damaged(signed(expected.0), Flaw::Shortened { last: Position(durable) }));
         }
         Ok(page)
+    }
+
+    /// Reads every row of a record that is known to be durable.
+    pub(super) async fn verify(&self) -> Result<Verified, ReadError> {
+        let (mut chains, mut last) = (Chains::default(), Position::START);
+        loop {
+            let page = self.page(last, usize::MAX).await?;
+            if page.is_empty() {
+                return Ok(chains.verified());
+            }
+            for (_, record) in page {
+                last = record.position;
+                let followed = chains.follow(record.entity, record.seq, last.0);
+                followed.map_err(|flaw| self.damaged(signed(last.0), flaw))?;
+            }
+        }
     }
 
     /// The records of `entity` in `rows`, which must follow each other and the record `after`, and where they end.

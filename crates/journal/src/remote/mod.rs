@@ -1,11 +1,15 @@
 //! What journals at the other end of a network have in common: who may append, in which order, and what becomes of it.
 //!
 //! `queue` takes appends, `writer` makes groups of them and has one on its way at a time, and a [`Log`](writer::Log) says how one is
-//! sent and where entities end. `fingerprints` keep which entities there are, `groups` makes whole groups of pages. What is asked, and how an answer is judged, differs.
+//! sent and where entities end. `fingerprints` keep which entities there are, `groups` makes whole groups of pages,
+//! `numbering` gives those of another log their places. What is asked, and how an answer is judged, differs.
 
+mod builder;
 mod fingerprints;
 mod groups;
+mod numbering;
 mod queue;
+mod verified;
 mod writer;
 
 use std::future::{Future, ready};
@@ -15,9 +19,14 @@ use futures_util::future::Either;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
+pub use self::builder::RemoteBuilder;
 pub(crate) use self::fingerprints::Fingerprints;
 pub(crate) use self::groups::{Page, whole_groups};
+pub use self::numbering::GroupError;
+pub(crate) use self::numbering::{Numbering, parts};
 pub(crate) use self::queue::Queue;
+pub(crate) use self::verified::Chains;
+pub use self::verified::Verified;
 use self::writer::Writer;
 pub(crate) use self::writer::{Fate, Group, Log, Place};
 use crate::journal::{AppendError, CloseError, Limits, ReadError, SnapshotError};

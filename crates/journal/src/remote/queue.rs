@@ -24,6 +24,14 @@ pub(crate) struct Batch {
     reply: Reply<Result<Position, AppendError>>,
 }
 
+impl Batch {
+    /// One that nobody waits for.
+    pub(crate) fn unanswered(records: Vec<NewRecord>) -> Self {
+        let bytes = records.iter().map(NewRecord::bytes).sum();
+        Self { records, bytes, reply: reply().0 }
+    }
+}
+
 pub(crate) struct Queue {
     limits: Limits,
     bytes_max: usize,

@@ -64,6 +64,12 @@ pub(crate) struct Group {
 }
 
 impl Group {
+    /// Records that were placed already, each with the one of its entity before it. Nobody waits for them.
+    pub(crate) fn of(records: Vec<(NewRecord, Place)>) -> Self {
+        let (records, previous) = records.into_iter().unzip();
+        Self { batches: vec![Batch::unanswered(records)], previous, lasts: HashMap::new() }
+    }
+
     /// How many records it has.
     pub(crate) fn len(&self) -> usize {
         self.previous.len()

@@ -1,5 +1,6 @@
 //! The journal over NATS, with real servers that are killed, frozen and cut off.
 
+mod building;
 mod cluster;
 mod contract_nats;
 mod earlier;
@@ -10,3 +11,4 @@ mod proxy;
 mod records;
 mod settings;
 mod support;
+mod verifying;

@@ -94,6 +94,9 @@ impl<S> TakeOver for OverNats<S> {
 }
 
 /// A client of the servers that is no journal.
+/// A message of a stream: its subject, its headers and its payload.
+pub(crate) type Message = (String, async_nats::HeaderMap, Vec<u8>);
+
 pub(crate) struct Raw {
     runtime: Runtime,
     client: async_nats::Client,
@@ -116,6 +119,50 @@ impl Raw {
     pub(crate) fn publish(&self, subject: &str, payload: &'static str) {
         let answer = self.runtime.block_on(self.client.request(subject.to_owned(), payload.into())).expect("an answer");
         assert!(!String::from_utf8_lossy(&answer.payload).contains("error"), "it is stored");
+    }
+
+    /// Makes `stream` anew of its messages with these sequences, in this order, one of them with another payload; all that it had.
+    pub(crate) fn rebuild(&self, stream: &str, order: &[u64], changed: Option<u64>) -> Vec<Message> {
+        let last =
+            self.ask(&format!("STREAM.INFO.{stream}"), &json!({}))["state"]["last_seq"].as_u64().expect("a number");
+        let all: Vec<Message> = (1..=last).map(|sequence| self.message(stream, sequence)).collect();
+        let chosen = order.iter().map(|&sequence| {
+            let mut message = all[sequence as usize - 1].clone();
+            if changed == Some(sequence) {
+                message.2 = b"another".to_vec();
+            }
+            message
+        });
+        self.restore(stream, chosen.collect());
+        all
+    }
+
+    /// Makes `stream` anew of `messages`.
+    pub(crate) fn restore(&self, stream: &str, messages: Vec<Message>) {
+        let config = self.ask(&format!("STREAM.INFO.{stream}"), &json!({}))["config"].clone();
+        assert_eq!(self.ask(&format!("STREAM.DELETE.{stream}"), &json!({}))["success"], true);
+        let made = self.ask(&format!("STREAM.CREATE.{stream}"), &config);
+        assert!(made["error"].is_null(), "{made}");
+        for (subject, headers, payload) in messages {
+            let sent = self.client.request_with_headers(subject, headers, payload.into());
+            let answer = self.runtime.block_on(sent).expect("an answer");
+            assert!(!String::from_utf8_lossy(&answer.payload).contains("error"), "it is stored");
+        }
+    }
+
+    /// The message `sequence` of `stream`, with the headers that it was written with.
+    fn message(&self, stream: &str, sequence: u64) -> Message {
+        let question = json!({ "seq": sequence }).to_string();
+        let asked = self.client.request(format!("$JS.API.DIRECT.GET.{stream}"), question.into());
+        let message = self.runtime.block_on(asked).expect("an answer");
+        let headers = message.headers.expect("a message of the stream");
+        let mut written = async_nats::HeaderMap::new();
+        for name in ["R", "G", "O"] {
+            if let Some(value) = headers.get(name) {
+                written.insert(name, value.clone());
+            }
+        }
+        (headers.get("Nats-Subject").expect("its subject").to_string(), written, message.payload.to_vec())
     }
 
     /// Publishes the message `sequence` of `stream` once more.

@@ -1,5 +1,6 @@
 //! The journal over PostgreSQL, with real servers that are killed, frozen, cut off and configured badly.
 
+mod building;
 mod contract_postgres;
 mod failures;
 mod looking;
@@ -7,4 +8,5 @@ mod looking;
 mod records;
 mod settings;
 mod support;
+mod verifying;
 mod writers;

@@ -38,6 +38,19 @@ pub(crate) async fn append_three(writer: &impl Journal) {
     }
 }
 
+/// The groups of a log with so many records each, of three entities, without gaps.
+pub(crate) fn groups_of(lens: &[u64]) -> Vec<Group> {
+    let (mut position, mut seqs) = (0_u64, [0; 3]);
+    let mut next = |_| {
+        let id = position % 3;
+        position += 1;
+        seqs[id as usize] += 1;
+        let (seq, payload) = (Seq(seqs[id as usize]), position.to_le_bytes().to_vec());
+        Record { entity: key(id), seq, position: Position(position), kind: Kind(7), payload }
+    };
+    lens.iter().map(|len| Group::of((0..*len).map(&mut next).collect())).collect()
+}
+
 /// The lengths of all groups that `groups` finds behind positions.
 pub(crate) async fn lengths(groups: impl AsyncFn(Position) -> Result<Vec<Group>, ReadError>) -> Vec<usize> {
     let (mut lengths, mut last) = (Vec::new(), Position::START);
