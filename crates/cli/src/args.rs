@@ -187,15 +187,16 @@ pub(crate) struct CheckContract {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Journal {
-    /// Read every byte of a data directory that no server has open, or of a backup, and print what is damaged; changes nothing
+    /// Read every byte of a data directory that no server has open, or of a backup, or every record of a journal on servers, beside the
+    /// one that writes it or not, and print what is damaged; changes nothing
     Verify {
         #[command(flatten)]
-        directory: DataDirectory,
+        records: Records,
         /// A backup, instead of a directory
-        #[arg(long, value_name = "FILE", conflicts_with = "data")]
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "journal"])]
         backup: Option<PathBuf>,
         /// Hold the directory against its attestations, which are signed with the private key of this public one; a file may have several
-        #[arg(long, value_name = "FILE", conflicts_with = "backup")]
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["backup", "journal"])]
         public_key: Option<PathBuf>,
     },
     /// Take the log as it is, without a manifest or with a damaged one, unless it is damaged itself; no server may have it open
@@ -210,18 +211,8 @@ pub(crate) enum Journal {
         #[command(flatten)]
         records: Records,
     },
-    /// Build a new data directory from a backup
-    Restore {
-        /// File that `enact journal backup` has written
-        file: PathBuf,
-        /// Directory to build; it is empty or does not exist
-        #[arg(long, value_name = "DIR", default_value = "enact-data")]
-        data: PathBuf,
-        /// Leave out what has happened after this time, such as `2026-11-21T09:30:00Z`: the first transaction that is later, and all
-        /// that was recorded behind it
-        #[arg(long, value_name = "TIME")]
-        until: Option<Timestamp>,
-    },
+    /// Build a new data directory, or fill a new journal on servers, from a backup
+    Restore(Restore),
     /// Print each event that has happened as a line of JSON, while a server keeps the entities or not
     Export {
         #[command(flatten)]
@@ -230,6 +221,28 @@ pub(crate) enum Journal {
         #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "journal"])]
         backup: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// File that `enact journal backup` has written
+    pub(crate) file: PathBuf,
+    /// Directory to build; it is empty or does not exist
+    #[arg(long, value_name = "DIR", default_value = "enact-data")]
+    pub(crate) data: PathBuf,
+    /// The NATS servers or the PostgreSQL database to fill instead of a directory; there is no journal of this number yet
+    #[arg(long, value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB", conflicts_with = "data")]
+    pub(crate) journal: Option<String>,
+    /// Which journal there: streams `J<NUMBER>` and `S<NUMBER>` of the account, or rows of the schema
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal")]
+    pub(crate) shard: u16,
+    /// How many NATS servers keep each record; 1 by default
+    #[arg(long, value_name = "COUNT", requires = "journal")]
+    pub(crate) replicas: Option<NonZeroUsize>,
+    /// Leave out what has happened after this time, such as `2026-11-21T09:30:00Z`: the first transaction that is later, and all
+    /// that was recorded behind it
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<Timestamp>,
 }
 
 #[derive(Debug, Args)]

@@ -100,6 +100,12 @@ pub(crate) enum Failure {
     Backup(#[from] BackupError),
     #[error("cannot restore to {}", path.display())]
     Restore { path: PathBuf, source: BuildError },
+    #[cfg(feature = "nats")]
+    #[error("cannot restore to {place}")]
+    RestoreStreams { place: String, source: enact_journal::nats::BuildError },
+    #[cfg(feature = "postgres")]
+    #[error("cannot restore to {place}")]
+    RestoreTables { place: String, source: enact_journal::postgres::BuildError },
     #[error(
         "{entity} had not ended by that time, or just before, and its history was discarded after it ended at {ended}: restore to a time \
          more than an hour after that, or from an earlier backup"
@@ -137,7 +143,7 @@ pub(crate) enum Failure {
     #[error("cannot serve from {place}")]
     Contract { place: String, source: ContractError },
     #[cfg(feature = "nats")]
-    #[error("cannot serve from {place}")]
+    #[error("cannot use {place}")]
     Nats { place: String, source: enact_journal::nats::OpenError },
     #[cfg(feature = "nats")]
     #[error("the nodes at {place}")]
@@ -155,7 +161,7 @@ pub(crate) enum Failure {
     #[error("this program was built without NATS: build it with `cargo build --release -p enact-cli --features nats`")]
     WithoutNats,
     #[cfg(feature = "postgres")]
-    #[error("cannot serve from {place}")]
+    #[error("cannot use {place}")]
     Postgres { place: String, source: enact_journal::postgres::OpenError },
     #[cfg(feature = "postgres")]
     #[error(
@@ -226,7 +232,9 @@ impl Failure {
             | Self::Unmoved { .. }
             | Self::Unsound { .. } => 4,
             #[cfg(feature = "postgres")]
-            Self::Postgres { .. } => 4,
+            Self::Postgres { .. } | Self::RestoreTables { .. } => 4,
+            #[cfg(feature = "nats")]
+            Self::RestoreStreams { .. } => 4,
             #[cfg(any(feature = "nats", feature = "postgres"))]
             Self::Read { .. } => 4,
             Self::Repair(error) if error.is_of_usage() => 2,

@@ -520,6 +520,12 @@ pub(crate) fn is_of_contract(entity: &EntityKey) -> bool {
     *entity == key()
 }
 
+/// The entity of the notes that stand where a journal ended when it was restored from a backup that lacked what the original had
+/// discarded: up to there, transactions may lack parts.
+pub(crate) fn gaps() -> EntityKey {
+    EntityKey::new(".restored", "gaps").expect("a valid name")
+}
+
 /// Whether it is none of the entities that a specification declares: a transaction, a request, this contract.
 pub(crate) fn is_internal(entity: &EntityKey) -> bool {
     entity.class().starts_with('.')

@@ -33,7 +33,7 @@ use enact_entities::{
     Acted, Action, Audited as Part, AuditedOf, Contradiction, Decided, Decision, Durability, EntityKey, Held, Holding,
     Judged, Model, Rebel, Record, Slot, TxId, audit, disagreements, miscalls,
 };
-use enact_journal::{Kind, Record as Stored};
+use enact_journal::{Kind, Position, Record as Stored};
 use enact_rebel::{EventCall, Instance};
 
 use self::facts::{Fact, Facts, Known};
@@ -79,6 +79,8 @@ struct Survey {
     /// The decisions on participants elsewhere, and their ends; and what may lack parts, if there are tombstones.
     facts: Facts,
     has_tombstones: bool,
+    /// Up to where transactions of each shard may lack parts, as it was restored from a backup that had gaps.
+    restored: HashMap<u16, Position>,
 }
 
 impl Survey {
@@ -86,6 +88,9 @@ impl Survey {
         let mut survey = Self::default();
         store.survey(|shard, record, lacks_some| {
             survey.has_tombstones |= record.kind == Kind::TOMBSTONE;
+            if record.entity == contract::gaps() {
+                survey.restored.insert(shard, record.position);
+            }
             if contract::is_of_contract(&record.entity) {
                 survey.contracts.entry(shard).or_default().push(record);
             } else if !contract::is_internal(&record.entity) {
@@ -150,6 +155,8 @@ struct Audit<'a, W> {
     model: Rebel,
     facts: Facts,
     has_tombstones: bool,
+    /// As in the [`Survey`].
+    restored: HashMap<u16, Position>,
     /// Of the hashes of events.
     key: RandomState,
     findings: Findings<W>,
@@ -159,9 +166,9 @@ struct Audit<'a, W> {
 impl<'a, W: Write> Audit<'a, W> {
     fn new(store: &'a Store<'a>, survey: Survey, model: Rebel, findings: Findings<W>) -> Self {
         let parts = survey.bytes.div_ceil(PART_BYTES).max(1);
-        let Survey { undelivered, facts, has_tombstones, .. } = survey;
+        let Survey { undelivered, facts, has_tombstones, restored, .. } = survey;
         let (key, audited) = (RandomState::new(), Audited::default());
-        Self { store, undelivered, parts, model, facts, has_tombstones, key, findings, audited }
+        Self { store, undelivered, parts, model, facts, has_tombstones, restored, key, findings, audited }
     }
 
     fn run(&mut self) -> Result<(), Failure> {
@@ -231,9 +238,12 @@ impl<'a, W: Write> Audit<'a, W> {
 
     fn judge(&mut self, entity: &EntityKey, entries: Vec<Entry>) -> Result<(), Failure> {
         let entries = with_decided(entity, entries, &self.undelivered);
-        let Self { model, facts, findings, key, .. } = self;
+        let Self { model, facts, findings, key, restored, .. } = self;
         let waiting = each_audited(model, entity, entries, |audited| match audited {
             Part::Judged(judged) => {
+                if restored.get(&judged.position.shard).is_some_and(|end| judged.position.position < *end) {
+                    facts.add(judged.tx, &Fact::Discarded)?;
+                }
                 facts.add(judged.tx, &acted(model, key, entity, &judged))?;
                 findings.refused(entity, &judged)
             }

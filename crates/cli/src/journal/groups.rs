@@ -90,7 +90,7 @@ impl Iterator for Groups {
 }
 
 #[cfg(any(feature = "nats", feature = "postgres"))]
-mod remote {
+pub(super) mod remote {
     #[cfg(feature = "nats")]
     use enact_journal::nats::{self, Nats};
     #[cfg(feature = "postgres")]
@@ -101,7 +101,7 @@ mod remote {
     use crate::failure::Failure;
     use crate::serve;
 
-    pub(super) fn runtime() -> Result<Runtime, Failure> {
+    pub(in crate::journal) fn runtime() -> Result<Runtime, Failure> {
         Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(Failure::Runtime)
     }
 
@@ -114,13 +114,13 @@ mod remote {
     }
 
     #[cfg(feature = "nats")]
-    pub(super) async fn look(servers: &str, shard: u16) -> Result<Nats, Failure> {
+    pub(in crate::journal) async fn look(servers: &str, shard: u16) -> Result<Nats, Failure> {
         let journal = Nats::look(nats::Options { shard, ..nats::Options::at(servers) }).await;
         journal.map_err(|source| Failure::Nats { place: place(servers, shard), source })
     }
 
     #[cfg(feature = "nats")]
-    pub(super) fn place(servers: &str, shard: u16) -> String {
+    pub(in crate::journal) fn place(servers: &str, shard: u16) -> String {
         format!("{} (shard {shard})", serve::without_passwords(servers))
     }
 

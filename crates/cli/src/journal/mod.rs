@@ -8,10 +8,11 @@ mod groups;
 mod repair;
 mod restore;
 mod tally;
+mod verify;
 
 use std::path::Path;
 
-use enact_journal::{Attested, OpenError, Verification, adopt, verify, verify_attested};
+use enact_journal::{Attested, OpenError, Verification, adopt, verify_attested};
 use enact_rebel::Timestamp;
 
 pub(crate) use self::audit::run as audit;
@@ -24,12 +25,12 @@ use crate::sign_key;
 pub(crate) fn run(command: &args::Journal) -> Result<(), Failure> {
     match command {
         args::Journal::Verify { backup: Some(file), .. } => backup::verify(file),
-        args::Journal::Verify { directory, public_key: Some(file), .. } => verify_with(&directory.data, file),
-        args::Journal::Verify { directory: args::DataDirectory { data }, .. } => report(data, verify(data)),
+        args::Journal::Verify { records, public_key: Some(file), .. } => verify_with(&records.data, file),
+        args::Journal::Verify { records, .. } => verify::run(records),
         args::Journal::Adopt(args::DataDirectory { data }) => report(data, adopt(data)),
         args::Journal::Backup { file, records } => backup::write(file, Groups::of(records)?),
         args::Journal::Repair(args) => repair::run(args),
-        args::Journal::Restore { file, data, until } => restore::run(file, data, *until),
+        args::Journal::Restore(args) => restore::run(args),
         args::Journal::Export { backup: Some(file), .. } => export::run(Groups::of_backup(file)?),
         args::Journal::Export { records, .. } => export::run(Groups::of(records)?),
     }

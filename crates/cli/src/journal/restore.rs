@@ -1,4 +1,4 @@
-//! `enact journal restore`: a new data directory from a backup, as it was at the end or at a time before.
+//! `enact journal restore`: a new data directory, or a new journal on servers, from a backup, as it was at the end or at a time before.
 //!
 //! A log is a sequence of groups, so what it was at a time is a prefix of whole groups. The times of transactions need
 //! not ascend, as clocks are set back and as a transaction has its time before its place: the prefix ends before the first
@@ -11,19 +11,55 @@
 //!
 //! Snapshots and what is known of timers are made anew from the records.
 
-use std::path::Path;
+mod target;
 
-use enact_journal::{BackupReader, BuildError, Group, Kind, LogBuilder, Options, Record};
+use enact_journal::{BackupReader, Group, Kind, Record};
 use enact_rebel::Timestamp;
 
+use self::target::Target;
 use super::tally::{Tally, Times, decode, shown};
+use crate::args;
 use crate::failure::Failure;
 
-pub(super) fn run(file: &Path, data: &Path, until: Option<Timestamp>) -> Result<(), Failure> {
-    let failed = |source: BuildError| Failure::Restore { path: data.to_owned(), source };
-    let backup = BackupReader::open(file)?;
-    let mut log = LogBuilder::begin(data, Options::default().segment_bytes).map_err(failed)?;
-    let (mut kept, mut left_out, mut buried) = (Tally::default(), Tally::default(), 0_u64);
+pub(super) fn run(args: &args::Restore) -> Result<(), Failure> {
+    let backup = BackupReader::open(&args.file)?;
+    let mut target = target::begin(args)?;
+    match fill(&mut *target, backup, args.until) {
+        Ok(restored) => {
+            target.finish()?;
+            restored.print();
+            Ok(())
+        }
+        Err(failure) => {
+            target.abandon();
+            Err(failure)
+        }
+    }
+}
+
+/// What has become of a backup.
+#[derive(Default)]
+struct Restored {
+    kept: Tally,
+    left_out: Tally,
+    /// Tombstones of what is left out.
+    buried: u64,
+}
+
+impl Restored {
+    fn print(&self) {
+        println!("restored: {}", self.kept);
+        if self.buried > 0 {
+            println!("restored: {} objects that had ended, as they were", self.buried);
+        }
+        if !self.left_out.is_empty() {
+            println!("left out: {}", self.left_out);
+        }
+    }
+}
+
+fn fill(target: &mut dyn Target, backup: BackupReader, until: Option<Timestamp>) -> Result<Restored, Failure> {
+    let mut restored = Restored::default();
     for group in backup {
         let group = group?;
         let times = match until {
@@ -32,30 +68,22 @@ pub(super) fn run(file: &Path, data: &Path, until: Option<Timestamp>) -> Result<
         };
         let is_late = until.is_some_and(|until| times.is_some_and(|times| shown(times.latest) > until));
         // What is left out is read all the same: the file is what was written, or nothing is restored.
-        if is_late || !left_out.is_empty() {
-            left_out.add(&group, times);
+        if is_late || !restored.left_out.is_empty() {
+            restored.left_out.add(&group, times);
             for tombstone in tombstones(&group)? {
                 if until.is_some_and(|until| tombstone.had_ended_by(until)) {
-                    log.bury(tombstone.record).map_err(failed)?;
-                    buried += 1;
-                } else if log.has_gaps() {
+                    target.bury(tombstone.record)?;
+                    restored.buried += 1;
+                } else if target.has_gaps() {
                     return Err(tombstone.into_failure());
                 }
             }
         } else {
-            kept.add(&group, times);
-            log.push(group).map_err(failed)?;
+            restored.kept.add(&group, times);
+            target.push(group)?;
         }
     }
-    log.finish().map_err(failed)?;
-    println!("restored: {kept}");
-    if buried > 0 {
-        println!("restored: {buried} objects that had ended, as they were");
-    }
-    if !left_out.is_empty() {
-        println!("left out: {left_out}");
-    }
-    Ok(())
+    Ok(restored)
 }
 
 /// A clock may have been set back by so much since an entity ended.

@@ -12,9 +12,10 @@ fn a_plain_build_says_how_to_get_the_journal_over_nats() {
 #[cfg(feature = "nats")]
 mod served_over_nats {
     use enact_journal_kit::nats::{Server, program};
+    use serde_json::Value;
     use tempfile::TempDir;
 
-    use crate::remote::{self, Remote};
+    use crate::remote::{self, Refusals, Remote};
 
     /// A server of NATS, and the program over it.
     struct Place {
@@ -59,6 +60,33 @@ mod served_over_nats {
     async fn a_backup_beside_the_server_is_restored_to_a_directory() {
         let Some(place) = Place::new() else { return };
         remote::a_backup_is_restored_to_a_directory(&place.remote).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_backup_is_restored_to_streams_whole_or_not_at_all() {
+        let Some(place) = Place::new() else { return };
+        let refusals = Refusals {
+            unread: "stream J1 is being restored from a backup",
+            busy: "remove it with `nats stream rm J1`",
+            full: "there is a stream J2 already",
+            leaves_a_rest: true,
+        };
+        let client = async_nats::connect(place.nats.address()).await.expect("a connection");
+        let is_begun = async || {
+            let answer = client.request("$JS.API.STREAM.INFO.J1", "".into()).await.expect("an answer");
+            String::from_utf8_lossy(&answer.payload).contains("enact-restore")
+        };
+        let shard = remote::a_backup_is_restored_to_servers(&place.remote, &refusals, is_begun).await;
+
+        let answer = client.request(format!("$JS.API.STREAM.INFO.J{shard}"), "".into()).await.expect("an answer");
+        let mut config = serde_json::from_slice::<Value>(&answer.payload).expect("JSON")["config"].clone();
+        config["max_age"] = (3_600_000_000_000_u64).into();
+        let changed = client.request(format!("$JS.API.STREAM.UPDATE.J{shard}"), config.to_string().into()).await;
+        assert!(!String::from_utf8_lossy(&changed.expect("an answer").payload).contains("error"));
+        let verify = ["journal", "verify", "--journal", place.remote.address(), "--shard", &shard.to_string()];
+        let said = remote::refused_by(&verify, 4);
+        assert!(said.starts_with("stream J2 has max_age = 3600000000000, it must be 0"), "{said}");
+        assert!(said.contains("(shard 2) is damaged"), "{said}");
     }
 
     #[test]

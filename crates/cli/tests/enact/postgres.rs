@@ -28,8 +28,9 @@ fn nodes_keep_their_entities_over_nats_and_not_in_a_database() {
 mod served_over_postgresql {
     use enact_journal_kit::postgres::{Server, programs};
     use tempfile::TempDir;
+    use tokio_postgres::NoTls;
 
-    use crate::remote::{self, Remote};
+    use crate::remote::{self, Refusals, Remote};
 
     /// A server of PostgreSQL, and the program over it.
     struct Place {
@@ -80,6 +81,34 @@ mod served_over_postgresql {
     async fn a_backup_beside_the_server_is_restored_to_a_directory() {
         let Some(place) = Place::new() else { return };
         remote::a_backup_is_restored_to_a_directory(&place.remote).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_backup_is_restored_to_tables_whole_or_not_at_all() {
+        let Some(place) = Place::new() else { return };
+        let refusals = Refusals {
+            unread: "there is no journal in schema bank",
+            busy: "somebody else is filling or opening the journal 1 in schema bank",
+            full: "there is a journal already in schema bank with the number 1",
+            leaves_a_rest: false,
+        };
+        let address = place.database.address();
+        let (client, connection) = tokio_postgres::connect(&address, NoTls).await.expect("a connection");
+        tokio::spawn(connection);
+        let open = "SELECT FROM pg_stat_activity WHERE state = 'idle in transaction' AND backend_xid IS NOT NULL";
+        let is_begun = async || client.query_opt(open, &[]).await.expect("an answer").is_some();
+        let shard = remote::a_backup_is_restored_to_servers(&place.remote, &refusals, is_begun).await;
+
+        let change = format!(
+            "ALTER TABLE bank.records DISABLE TRIGGER forever;
+             UPDATE bank.records SET payload = 'x' WHERE shard = {shard} AND pos = 2;
+             ALTER TABLE bank.records ENABLE ALWAYS TRIGGER forever"
+        );
+        client.batch_execute(&change).await.expect("changed");
+        let verify = ["journal", "verify", "--journal", place.remote.address(), "--shard", &shard.to_string()];
+        let said = remote::refused_by(&verify, 4);
+        assert!(said.starts_with("record 2 of shard 1 in bank.records is damaged"), "{said}");
+        assert!(said.contains("(schema bank, shard 1) is damaged"), "{said}");
     }
 
     #[test]

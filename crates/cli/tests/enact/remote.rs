@@ -1,8 +1,10 @@
 //! What the program does over a journal on servers, whichever they are.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use enact_journal::BackupReader;
 use reqwest::StatusCode;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -32,6 +34,16 @@ impl Remote {
         let mut command = program();
         command.arg("serve").arg(spec).args(["--journal", &self.address, "--listen", FREE_PORT]);
         command
+    }
+
+    fn serve_shard(&self, shard: u16) -> Command {
+        let mut command = self.serve_bank();
+        command.args(["--shard", &shard.to_string()]);
+        command
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     pub(crate) fn serve_bank(&self) -> Command {
@@ -212,6 +224,115 @@ pub(crate) async fn a_backup_is_restored_to_a_directory(remote: &Remote) {
     Remote::journal(&["restore", backup, "--data", earlier.to_str().expect("text"), "--until", until]);
     let kept = Remote::journal(&["export", "--data", earlier.to_str().expect("text")]);
     assert!(exported.starts_with(&kept) && !kept.is_empty(), "{kept}");
+}
+
+/// What differs between servers that a backup is restored to.
+pub(crate) struct Refusals<'a> {
+    /// Why a journal that is being filled is not read.
+    pub(crate) unread: &'a str,
+    /// Why it is not filled by another one.
+    pub(crate) busy: &'a str,
+    /// Why one that is there is not filled.
+    pub(crate) full: &'a str,
+    /// Whether what a killed one has left is removed by hand.
+    pub(crate) leaves_a_rest: bool,
+}
+
+/// A backup is restored to servers: whole or not at all, and as it was; the number of a journal that was restored. `is_begun` says whether
+/// one is being filled.
+pub(crate) async fn a_backup_is_restored_to_servers(
+    remote: &Remote,
+    refusals: &Refusals<'_>,
+    is_begun: impl AsyncFn() -> bool,
+) -> u16 {
+    let served = Served::start(remote.serve_bank());
+    open(&served).await;
+    let (status, body) = served.post("/Account/A2/Open", json!({ "initialDeposit": "EUR 0.00" })).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    assert_eq!(deposit(&served, "first").await, (StatusCode::OK, false));
+    let early = remote.directory.path().join("early.backup");
+    let early = early.to_str().expect("text");
+    Remote::journal(&["backup", early, "--journal", &remote.address]);
+    assert_eq!(served.post("/Account/A1/Pay", json!({ "amount": "EUR 5.00", "to": "A2" })).await.0, StatusCode::OK);
+    let backup = remote.directory.path().join("bank.backup");
+    let backup = backup.to_str().expect("text");
+    Remote::journal(&["backup", backup, "--journal", &remote.address]);
+
+    // One that is killed has read half of the backup.
+    let pipe = remote.directory.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe");
+    let mut first = program();
+    first.args(["journal", "restore"]).arg(&pipe).args(["--journal", &remote.address, "--shard", "1"]);
+    let mut first = first.spawn().expect("it starts");
+    let bytes = std::fs::read(backup).expect("the backup");
+    let mut writing = std::fs::OpenOptions::new().write(true).open(&pipe).expect("it reads");
+    writing.write_all(&bytes[..bytes.len() / 2]).expect("written");
+    let on = |shard: &'static str| ["--journal", &*remote.address, "--shard", shard];
+    let verify = |shard| refused_by(&[&["journal", "verify"][..], &on(shard)].concat(), 4);
+    while !is_begun().await {}
+    let said = verify("1");
+    assert!(said.contains(refusals.unread), "{said}");
+    let restore = |shard| refused_by(&[&["journal", "restore", backup][..], &on(shard)].concat(), 4);
+    let said = restore("1");
+    assert!(said.contains(refusals.busy), "{said}");
+    first.kill().expect("it runs");
+    first.wait().expect("its end");
+    drop(writing);
+    let (shard, number) = if refusals.leaves_a_rest {
+        for said in [verify("1"), restore("1"), refused(remote.serve_shard(1), 4)] {
+            assert!(said.contains(refusals.busy), "{said}");
+        }
+        ("2", 2)
+    } else {
+        ("1", 1)
+    };
+
+    // A file that is damaged at its end leaves nothing.
+    let cut = remote.directory.path().join("cut.backup");
+    std::fs::write(&cut, &bytes[..bytes.len() - 1]).expect("written");
+    refused_by(&[&["journal", "restore", cut.to_str().expect("text")][..], &on(shard)].concat(), 4);
+
+    let printed = Remote::journal(&[&["restore", backup][..], &on(shard)].concat());
+    assert!(printed.starts_with("restored: groups "), "{printed}");
+    let said = restore(shard);
+    assert!(said.contains(refusals.full), "{said}");
+    let sound = Remote::journal(&[&["verify"][..], &on(shard)].concat());
+    assert!(sound.starts_with("sound: entities ") && sound.contains(", records "), "{sound}");
+    let again = remote.directory.path().join("again.backup");
+    let again = again.to_str().expect("text");
+    Remote::journal(&[&["backup", again][..], &on(shard)].concat());
+    let groups = |file: &str| {
+        let backup = BackupReader::open(Path::new(file)).expect("a backup");
+        backup.map(|group| group.expect("whole")).collect::<Vec<_>>()
+    };
+    assert_eq!(groups(again), groups(backup));
+
+    let restored = Served::start(remote.serve_shard(number));
+    for path in ["/Account/A1", "/Account/A2", "/Account/A1/-/history", "/Account?limit=10"] {
+        assert_eq!(restored.get(path).await, served.get(path).await, "{path}");
+    }
+    assert_eq!(deposit(&restored, "first").await, (StatusCode::OK, true), "it happened before the backup");
+    assert_eq!(deposit(&restored, "second").await, (StatusCode::OK, false), "it goes on");
+    let spec = remote.spec("bank.rebel", BANK);
+    let audited = enact(&[&["audit", spec.to_str().expect("text")][..], &on(shard)].concat());
+    assert_eq!(String::from_utf8_lossy(&audited.stdout), "clean: entities 2, transactions 5\n");
+
+    // The time of the last transaction of the earlier backup.
+    let events = Remote::journal(&["export", "--backup", early]);
+    let last: Value = serde_json::from_str(events.lines().last().expect("an event")).expect("JSON");
+    let until = ["--until", last["at"].as_str().expect("a time")];
+    Remote::journal(&[&["restore", backup][..], &on("3"), &until].concat());
+    assert_eq!(Remote::journal(&[&["export"][..], &on("3")].concat()), events);
+    number
+}
+
+/// What the command prints and says that ends with `status`.
+#[track_caller]
+pub(crate) fn refused_by(arguments: &[&str], status: i32) -> String {
+    let Output { status: found, stdout, stderr } = enact(arguments);
+    let said = String::from_utf8([stdout, stderr].concat()).expect("UTF-8");
+    assert_eq!(found.code(), Some(status), "{arguments:?}: {said}");
+    said
 }
 
 /// What the program says that ends with `status`.

@@ -12,6 +12,8 @@ use reqwest::StatusCode;
 use serde_json::json;
 
 use crate::backup::{Place, iban, open};
+#[cfg(all(feature = "nats", feature = "postgres"))]
+use crate::served::{FREE_PORT, Served};
 use crate::served::{enact, program};
 
 const SPEC: &str = include_str!("../../../../examples/bank.rebel");
@@ -134,6 +136,8 @@ async fn an_object_whose_history_was_discarded_is_read_asked_followed_audited_an
     drop(bank);
 
     place.done("enact journal backup bank.backup --data bank-data");
+    #[cfg(all(feature = "nats", feature = "postgres"))]
+    on_servers(&place, &lines).await;
     assert!(place.done("enact journal restore bank.backup --data whole").starts_with("restored: groups "));
     assert!(place.done("enact journal verify --data whole").starts_with("sound"));
     // They had been closed by then, and their tombstones were written much later.
@@ -149,6 +153,49 @@ async fn an_object_whose_history_was_discarded_is_read_asked_followed_audited_an
     let refused = place.refused("enact journal restore bank.backup --data early --until 2026-01-01T00:30:00Z", 4);
     assert!(refused.contains("its history was discarded after it ended at 2026-01-01T00:00:00"), "{refused}");
     assert!(!place.path("early").exists());
+}
+
+/// Restored to servers, which keep no gaps, the entities are the same, and an audit finds as much.
+#[cfg(all(feature = "nats", feature = "postgres"))]
+async fn on_servers(place: &Place, audited: &[&str]) {
+    use enact_journal_kit::{nats, postgres};
+
+    let (Some(nats), Some(postgres)) = (nats::program(), postgres::programs()) else { return };
+    let (one, other) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let nats = nats::Server::start(&nats, one.path());
+    let postgres = postgres::Server::start(&postgres, other.path());
+    for address in [nats.address(), postgres.address()] {
+        let at = format!("--journal {address}");
+        place.done(&format!("enact journal restore bank.backup {at}"));
+        assert!(place.done(&format!("enact journal verify {at}")).starts_with("sound: entities "));
+        assert_eq!(place.done(&format!("enact audit bank.rebel {at}")).lines().collect::<Vec<_>>(), audited);
+        let mut command = program();
+        command.arg("serve").arg(place.path("bank.rebel")).args(["--journal", &address, "--listen", FREE_PORT]);
+        let restored = Served::start(command);
+        for number in [3, 4, CLOSED - 1] {
+            let (status, read) = restored.get(&format!("/Account/{}", iban(number))).await;
+            assert_eq!((status, &read["state"]), (StatusCode::OK, &json!("closed")), "{read}");
+            let (_, history) = restored.get(&format!("/Account/{}/-/history", iban(number))).await;
+            assert_eq!(history["transactions"][0]["state"], json!("closed"), "{history}");
+        }
+        let (_, last) = restored.get(&format!("/Account/{}", iban(CLOSED))).await;
+        assert_eq!(last["fields"]["balance"], json!("EUR 3002.00"));
+        let (_, found) = restored.get("/Account?state=closed&limit=100").await;
+        assert_eq!(found["instances"].as_array().map(Vec::len), Some(CLOSED));
+        let deposit = format!("/Account/{}/Deposit", iban(CLOSED));
+        assert_eq!(restored.post(&deposit, json!({ "amount": "EUR 1.00" })).await.0, StatusCode::OK);
+        drop(restored);
+        // The way back: the directory can discard again.
+        let name = if address.starts_with("nats") { "nats" } else { "postgres" };
+        place.done(&format!("enact journal backup {name}.backup {at}"));
+        place.done(&format!("enact journal restore {name}.backup --data {name}"));
+        let again = place.done(&format!("enact audit bank.rebel --data {name}"));
+        assert!(again.starts_with("clean: entities 61, "), "{again}");
+        let early = format!("enact journal restore bank.backup {at} --shard 1 --until 2026-01-01T00:30:00Z");
+        assert!(place.refused(&early, 4).contains("its history was discarded"));
+        place.done(&format!("enact journal restore bank.backup {at} --shard 1 --until 2026-03-01T00:00:00Z"));
+        assert!(place.done(&format!("enact journal verify {at} --shard 1")).starts_with("sound"));
+    }
 }
 
 #[test]
