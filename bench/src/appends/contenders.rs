@@ -11,7 +11,8 @@ use tempfile::TempDir;
 use tokio::runtime;
 
 use super::AppendsError;
-use crate::measure::{Sample, Stopwatch};
+use super::peers::{Figures, Peers, Question};
+use crate::measure::{Lap, Sample, Stopwatch};
 
 /// How many entities the records belong to, one after the other.
 const ENTITIES: u64 = 10_000;
@@ -136,6 +137,16 @@ impl Shape {
     pub(super) fn insert(&self, groups: Groups) -> Result<Sample, AppendsError> {
         let directory = self.directory()?;
         self.try_insert(directory.path().join("store"), groups).map_err(|cause| AppendsError::Store(Box::new(cause)))?
+    }
+
+    /// Lets a store of another program keep the records, in such groups.
+    pub(super) fn ask(&self, peers: &mut Peers, store: &str, groups: Groups) -> Result<Sample, AppendsError> {
+        let Self { place, records, bytes, .. } = self;
+        let question = Question { store, place, records: *records, bytes: *bytes, group: groups.records };
+        let (answer, all) = peers.run(&question).map_err(AppendsError::Peer)?;
+        let Figures { wall, cpu } = answer.map_err(|why| AppendsError::Wrong(format!("{store}: {why}")))?;
+        let lap = Lap { wall, cpu: Some(cpu) };
+        Ok(self.sample(Sample::new(lap, self.records).helped(all), groups))
     }
 
     fn try_insert(&self, path: PathBuf, groups: Groups) -> Result<Result<Sample, AppendsError>, redb::Error> {
