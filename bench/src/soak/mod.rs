@@ -2,7 +2,7 @@
 //!
 //! Clients open and close accounts, pay, read, ask and send batches with idempotency keys, with a pause behind each request; others follow all
 //! changes, and others hold connections and say nothing. The server is the program, as a process of its own on a data directory. Meanwhile its
-//! memory, descriptors, threads and files are read, and at the end [compared](growth) with what was stored.
+//! memory, descriptors, threads and files are read, and at the end compared (`growth`) with what was stored.
 //!
 //! # Oracle
 //! Money comes by opened accounts alone: all balances together are what was paid in, before and after the server is stopped and started on
