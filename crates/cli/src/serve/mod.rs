@@ -122,7 +122,7 @@ fn readers(args: &args::Serve, spec: &Spec) -> Result<Readers, Failure> {
     Ok(readers)
 }
 
-/// Who is known, and who may do what.
+/// By what callers are known, and what each may do.
 struct Access {
     tokens: Option<Tokens>,
     /// With the client that asks it for its keys.

@@ -82,23 +82,23 @@ impl<M: Model, J: Journal> Shared<M, J> {
             let records = self.journal.feed(sweep.position, AT_ONCE).await.map_err(EntityError::from)?;
             let mut is_over = records.is_empty();
             for stored in records {
-                if stored.kind.0 == Record::<M::Event>::COMMITTED {
-                    let record = Record::<M::Event>::decode(&stored.payload);
-                    let record = record.map_err(|cause| EntityError::undecodable(&stored.entity, stored.seq, cause))?;
-                    if let Record::Committed { tx, slot, events, at, version, .. } = record {
-                        is_over = at > until;
-                        if is_over {
-                            break;
-                        }
-                        let model = self.model.under(version);
-                        let may_end = |event| model.is_none_or(|model| model.may_end(&stored.entity, event));
-                        if events.iter().any(may_end)
-                            && let Some(snapshot) = self.ended(&stored.entity, stored.seq).await?
-                        {
-                            let (version, snapshot) = (snapshot.version, snapshot.encode());
-                            self.bury(&stored.entity, Tombstone { tx, slot, at, version, snapshot }).await?;
-                            buried += 1;
-                        }
+                // One that cannot be read is said when its entity is used.
+                if stored.kind.0 == Record::<M::Event>::COMMITTED
+                    && let Ok(Record::Committed { tx, slot, events, at, version, .. }) =
+                        Record::<M::Event>::decode(&stored.payload)
+                {
+                    is_over = at > until;
+                    if is_over {
+                        break;
+                    }
+                    let model = self.model.under(version);
+                    let may_end = |event| model.is_none_or(|model| model.may_end(&stored.entity, event));
+                    if events.iter().any(may_end)
+                        && let Some(snapshot) = self.ended(&stored.entity, stored.seq).await?
+                    {
+                        let (version, snapshot) = (snapshot.version, snapshot.encode());
+                        self.bury(&stored.entity, Tombstone { tx, slot, at, version, snapshot }).await?;
+                        buried += 1;
                     }
                 }
                 sweep.position = stored.position;
@@ -150,12 +150,16 @@ impl<M: Model, J: Journal> Shared<M, J> {
         Ok(())
     }
 
-    /// What the entity is, if it is in a final state by its record `seq`.
+    /// What the entity is, if it is in a final state by its record `seq`. One that cannot be used keeps all its records, and nobody else
+    /// waits for it.
     async fn ended(&self, key: &EntityKey, seq: Seq) -> Result<Option<Snapshot<M::State, M::Event>>, EntityError> {
         let live = self.directory.get(key)?;
         let ended = live.turn(move |entity| entity.ended(seq)).await.map_err(|cause| live.ended(&cause));
         self.directory.release(&live);
-        ended?
+        match ended.flatten() {
+            Err(cause) if !cause.is_transient() => Ok(None),
+            ended => ended,
+        }
     }
 
     /// Makes `tombstone` the last record of the entity.

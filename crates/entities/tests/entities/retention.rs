@@ -7,7 +7,7 @@ use enact_entities::{
     Command, Cursor, Engine, EngineOptions, EntityError, EntityKey, HistoryPart, ManualClock, ReadError, ReadMode,
     Rebel, Record, RecoveryError, Retention, Snapshot, SubmitError, Timestamp, View,
 };
-use enact_journal::{Fault, Journal, Kind, Memory, Record as Stored, Seq};
+use enact_journal::{Fault, Journal, Kind, Memory, NewRecord, Record as Stored, Seq};
 use enact_rebel::{EventCall, Instance, Source, Spec, Value, check};
 use tokio::task::JoinHandle;
 
@@ -401,6 +401,28 @@ async fn a_refused_tombstone_is_tried_again_and_disturbs_nobody() {
     until(&shop, async |_| tombstones(&journal).await.len() == 2).await;
     add(&shop, "Sale/open", 1).await;
     assert_eq!(number(&shop, "Sale/open", "total").await, 56);
+}
+
+/// Nobody can tell what these two are: one has a record that is none, and one an event that is not possible.
+#[tokio::test(flavor = "multi_thread")]
+async fn entities_that_cannot_be_used_hold_no_others_up() {
+    let journal = Memory::new();
+    let impossible = Record::Committed {
+        tx: enact_entities::TxId::from_u128(7),
+        slot: enact_entities::Slot::FIRST,
+        events: vec![call("Drop", &[])],
+        at: Timestamp(0),
+        version: 1,
+        overlap: None,
+    };
+    for (entity, payload) in [("Sale/malformed", vec![9]), ("Sale/impossible", impossible.encode())] {
+        let record = NewRecord { entity: key(entity), expected: Seq::NONE, kind: Kind(3), payload };
+        journal.append(vec![record]).await.expect("durable");
+    }
+    first_day(&journal).await;
+    let shop = shop(&journal, 2, retained());
+    until(&shop, async |_| swept(&journal).await.is_some()).await;
+    assert_eq!(tombstones(&journal).await, ["Sale/paid", "Sale/dropped"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,7 +17,7 @@ use crate::checkpoints::{eager, make_checkpoint, until};
 use crate::workload::{SEGMENT_BYTES, block_on, flat, options, read_all};
 
 const FIRST: &str = "segment-0000000001.log";
-const COMPACTED: &[u8] = b"ENACTCMP";
+pub(crate) const COMPACTED: &[u8] = b"ENACTCMP";
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// Batch `n`: a change of one of five accounts, and an answer of the class `n / 40`, every other one with one before it.
@@ -64,7 +64,7 @@ pub(crate) fn among(count: usize) -> impl Fn(&str) -> bool + Copy {
     move |class| class.strip_prefix(".answer-").is_some_and(|number| number.parse::<usize>().is_ok_and(|n| n < count))
 }
 
-fn segments(disk: &SimDisk) -> Vec<String> {
+pub(crate) fn segments(disk: &SimDisk) -> Vec<String> {
     let mut names = disk.names();
     names.retain(|name| name.starts_with("segment-"));
     names.sort_unstable();

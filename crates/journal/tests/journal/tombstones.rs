@@ -12,10 +12,10 @@ use enact_journal::{
 use enact_journal_kit::sim::SimDisk;
 
 use crate::checkpoints::{eager, make_checkpoint, until};
+use crate::compaction::{COMPACTED, compacted, segments};
 use crate::workload::{SEGMENT_BYTES, block_on, flat, options};
 
 const FIRST: &str = "segment-0000000001.log";
-const COMPACTED: &[u8] = b"ENACTCMP";
 /// How many batches later a sale goes on, how often it does, and how many batches after its beginning its tombstone comes.
 const STRIDE: usize = 15;
 const STEPS: usize = 4;
@@ -78,17 +78,6 @@ fn fed(journal: &Embedded) -> Vec<Record> {
     }
 }
 
-fn segments(disk: &SimDisk) -> Vec<String> {
-    let mut names = disk.names();
-    names.retain(|name| name.starts_with("segment-"));
-    names.sort_unstable();
-    names
-}
-
-fn compacted(disk: &SimDisk) -> usize {
-    segments(disk).iter().filter(|name| disk.bytes(name).is_some_and(|bytes| bytes.starts_with(COMPACTED))).count()
-}
-
 /// Lets the journal look for what can go until at least `count` segments are compacted.
 fn discard(journal: &Embedded, disk: &SimDisk, count: usize) {
     until("compacted segments", || {
@@ -105,6 +94,20 @@ fn log(count: usize) -> SimDisk {
     discard(&journal, &disk, segments(&disk).len() / 2);
     drop(journal);
     disk
+}
+
+/// A closed log of 200 batches of which most sealed segments are compacted, and the manifest that it had when there were 20.
+fn log_with_early_manifest() -> (SimDisk, Vec<u8>) {
+    let disk = SimDisk::new(5);
+    let journal = Embedded::open_on(disk.mount(), options()).expect("a new journal");
+    append(&journal, 0..20);
+    drop(journal);
+    let manifest = disk.bytes("manifest").expect("there");
+    let journal = Embedded::open_on(disk.mount(), options()).expect("opens");
+    append(&journal, 20..200);
+    discard(&journal, &disk, segments(&disk).len() * 7 / 10);
+    drop(journal);
+    (disk, manifest)
 }
 
 /// What the log on `disk` shows to a look, which is what a salvage finds; the log is sound.
@@ -147,7 +150,7 @@ fn a_tombstone_is_read_instead_of_what_it_stands_for_which_takes_no_space() {
         assert_eq!(open.len(), STEPS);
     };
     check(&journal);
-    discard(&journal, &disk, segments(&disk).len() / 2);
+    discard(&journal, &disk, segments(&disk).len() * 7 / 10);
     check(&journal);
     drop(journal);
     assert!(disk.size() * 10 < before * 7, "{} of {before} bytes", disk.size());
@@ -308,15 +311,7 @@ fn every_flipped_byte_of_a_segment_without_what_tombstones_stand_for_is_found() 
 /// With a copy of it from before, segments are there that it does not list.
 #[test]
 fn an_older_manifest_opens_a_log_without_what_tombstones_stand_for() {
-    let disk = SimDisk::new(5);
-    let journal = Embedded::open_on(disk.mount(), options()).expect("a new journal");
-    append(&journal, 0..20);
-    drop(journal);
-    let manifest = disk.bytes("manifest").expect("there");
-    let journal = Embedded::open_on(disk.mount(), options()).expect("opens");
-    append(&journal, 20..200);
-    discard(&journal, &disk, segments(&disk).len() / 2);
-    drop(journal);
+    let (disk, manifest) = log_with_early_manifest();
     disk.set_bytes("manifest", manifest);
     let journal = Embedded::open_on(disk.mount(), options()).expect("opens");
     append(&journal, 200..201);
@@ -463,15 +458,7 @@ fn a_look_that_ends_before_a_tombstone_and_lacks_what_it_stands_for_says_so() {
 
 #[test]
 fn a_log_that_has_lost_its_last_tombstones_is_neither_sound_nor_opened() {
-    let disk = SimDisk::new(5);
-    let journal = Embedded::open_on(disk.mount(), options()).expect("a new journal");
-    append(&journal, 0..20);
-    drop(journal);
-    let manifest = disk.bytes("manifest").expect("there");
-    let journal = Embedded::open_on(disk.mount(), options()).expect("opens");
-    append(&journal, 20..200);
-    discard(&journal, &disk, segments(&disk).len() * 7 / 10);
-    drop(journal);
+    let (disk, manifest) = log_with_early_manifest();
     for name in segments(&disk).iter().rev().take(2) {
         disk.lose(name);
     }
