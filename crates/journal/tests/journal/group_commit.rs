@@ -13,20 +13,26 @@ use crate::workload::{block_on, key};
 
 /// A disk whose file syncs and file reads wait while their gate is closed.
 #[derive(Debug)]
-struct GatedDisk {
+pub(crate) struct GatedDisk {
     disk: Arc<dyn Disk>,
     gate: Arc<Gate>,
     reads: Arc<Gate>,
 }
 
 impl GatedDisk {
+    /// On `disk`; the gate of syncs and the one of reads.
+    pub(crate) fn on(disk: Arc<dyn Disk>) -> (Self, Arc<Gate>, Arc<Gate>) {
+        let (gate, reads) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
+        (Self { disk, gate: Arc::clone(&gate), reads: Arc::clone(&reads) }, gate, reads)
+    }
+
     fn gated(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
         Arc::new(GatedFile { file, gate: Arc::clone(&self.gate), reads: Arc::clone(&self.reads) })
     }
 }
 
 #[derive(Debug, Default)]
-struct Gate {
+pub(crate) struct Gate {
     state: Mutex<GateState>,
     changed: Condvar,
 }
@@ -38,7 +44,7 @@ struct GateState {
 }
 
 impl Gate {
-    fn set_closed(&self, is_closed: bool) {
+    pub(crate) fn set_closed(&self, is_closed: bool) {
         self.state.lock().unwrap().is_closed = is_closed;
         self.changed.notify_all();
     }
@@ -53,7 +59,7 @@ impl Gate {
         state.waiting -= 1;
     }
 
-    fn wait_for_waiting(&self) {
+    pub(crate) fn wait_for_waiting(&self) {
         self.wait_for(1);
     }
 
@@ -155,8 +161,7 @@ fn gated(options: Options) -> (SimDisk, Arc<Gate>, Embedded) {
 /// As [`gated`]; also the gate of reads.
 fn gated_twice(options: Options) -> (SimDisk, Arc<Gate>, Arc<Gate>, Embedded) {
     let disk = SimDisk::new(11);
-    let (gate, reads) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
-    let gated = GatedDisk { disk: disk.mount(), gate: Arc::clone(&gate), reads: Arc::clone(&reads) };
+    let (gated, gate, reads) = GatedDisk::on(disk.mount());
     let journal = Embedded::open_on(Arc::new(gated), options).expect("a new journal");
     block_on(journal.append(vec![record(0, 0, 10)])).expect("durable");
     disk.record();

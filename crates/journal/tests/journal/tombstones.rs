@@ -1,5 +1,6 @@
 //! Tombstones: what they stand for is not read, takes no space in sealed segments after a while, and is never missed.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{iter, thread};
@@ -13,6 +14,7 @@ use enact_journal_kit::sim::SimDisk;
 
 use crate::checkpoints::{eager, make_checkpoint, until};
 use crate::compaction::{COMPACTED, compacted, segments};
+use crate::group_commit::GatedDisk;
 use crate::workload::{SEGMENT_BYTES, block_on, flat, options};
 
 const FIRST: &str = "segment-0000000001.log";
@@ -259,6 +261,26 @@ fn a_segment_is_compacted_again_only_when_there_are_more_tombstones() {
     });
     drop(journal);
     assert_eq!(last_words(&flat(&shown(&disk))), last_words(&written(260)));
+}
+
+#[test]
+fn tombstones_that_come_while_a_segment_is_compacted_are_taken_up_after_it() {
+    let disk = SimDisk::new(5);
+    let (gated, _, reads) = GatedDisk::on(disk.mount());
+    let journal = Embedded::open_on(Arc::new(gated), options()).expect("a new journal");
+    // The first call counts the tombstones, the second tells of them.
+    let discard = || (0..2).for_each(|_| journal.forget(|_| false));
+    append(&journal, 0..200);
+    reads.set_closed(true);
+    discard();
+    reads.wait_for_waiting();
+    append(&journal, 200..300);
+    discard();
+    reads.set_closed(false);
+    let most = segments(&disk).len() * 2 / 3;
+    until("compacted segments", || compacted(&disk) >= most);
+    drop(journal);
+    assert_eq!(last_words(&flat(&shown(&disk))), last_words(&written(300)));
 }
 
 #[test]

@@ -140,7 +140,10 @@ impl Holdings {
 
     /// Segment `number` was compacted.
     pub(super) fn changed(&mut self, number: u32) {
-        self.segments[number as usize - 1] = None;
+        // More entities may have ended meanwhile, and then nothing is known of any segment.
+        if let Some(holding) = self.segments.get_mut(number as usize - 1) {
+            *holding = None;
+        }
     }
 
     /// More entities have ended.
