@@ -108,6 +108,8 @@ codes! {
     ReadEvent = "E408";
     /// An index of a field that cannot be looked up, or one that is declared already.
     Index = "E409";
+    /// A personal value on which something depends, or `@personal` where nothing is stored.
+    Personal = "E410";
 
     /// A function or constant that depends on itself.
     Recursion = "E501";

@@ -140,6 +140,6 @@ pub use self::step::{Accepted, Happened, Refused, Task, Timely, World, in_order}
 pub use self::syntax::Heading;
 pub use self::value::{
     Bindings, Currency, Date, Decimal, Duration, Enumeration, Fault, Iban, Id, Key, KeyType, Money, Name, Percentage,
-    Period, RecordType, RecordValue, Reference, Rounding, Time, Timestamp, Type, Value, ValueError, Variant,
+    Period, RecordType, RecordValue, Reference, Rounding, Sealed, Time, Timestamp, Type, Value, ValueError, Variant,
 };
 pub use self::violation::Violation;

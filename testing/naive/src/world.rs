@@ -95,6 +95,8 @@ pub(crate) fn fits(value: &Value, ty: &Type) -> bool {
         | (Type::Period, Value::Period(_))
         | (Type::Id, Value::Id(_)) => true,
         (Type::Optional(ty), value) => fits(value, ty),
+        (Type::Personal(ty), Value::None) => matches!(**ty, Type::Optional(_)),
+        (Type::Personal(_), Value::Sealed(_)) => true,
         (Type::MoneyOf(currency), Value::Money(money)) => money.currency() == *currency,
         (Type::Decimal(decimals), Value::Decimal(number)) => number.decimals() == *decimals,
         (Type::Reference { class, key }, Value::Reference(reference)) => {

@@ -83,6 +83,7 @@ fn is_kind_of(narrow: &Type, wide: &Type) -> bool {
         }
         (narrow, Type::Optional(wide)) => is_kind_of(narrow, wide),
         (Type::MoneyOf(_), Type::Money) => true,
+        (Type::Personal(narrow), Type::Personal(wide)) => is_kind_of(narrow, wide),
         (Type::Set(narrow), Type::Set(wide)) => is_kind_of(narrow, wide),
         (Type::Map(narrow), Type::Map(wide)) => is_kind_of(&narrow.0, &wide.0) && is_kind_of(&narrow.1, &wide.1),
         _ => false,

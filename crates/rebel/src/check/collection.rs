@@ -36,7 +36,10 @@ impl Checker {
             );
             return None;
         };
-        let ty = Type::Optional(expected.present().clone().into());
+        let ty = match expected {
+            Type::Personal(of) if matches!(**of, Type::Optional(_)) => expected.clone(),
+            _ => Type::Optional(expected.present().clone().into()),
+        };
         Some(Typed::leaf(ExprKind::Literal(Value::None), ty, span))
     }
 

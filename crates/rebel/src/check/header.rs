@@ -269,7 +269,13 @@ impl Checker {
             let origin = self.origin_of(number, field.name.span);
             let ty = self.at(number, origin, |checker| {
                 checker.refuse_library_name(&field.name, "field");
-                checker.ty(&field.ty)
+                let (ty, subject) = checker.owned_type(&field.ty)?;
+                if let Some(subject) = subject {
+                    let help = "a value is somebody's from where it is given: say whose at the parameter";
+                    let message = "a field holds the values of anybody";
+                    checker.refuse(Code::Personal, subject.span, message, "not here", help);
+                }
+                Some(ty)
             });
             let (name, has_default) = (field.name.clone(), field.default.is_some());
             match ty {
@@ -392,7 +398,8 @@ impl Checker {
                 continue;
             };
             let same = |a: &[Param], b: &[Param]| {
-                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.name == b.name && a.ty == b.ty)
+                let is_same = |a: &Param, b: &Param| a.name == b.name && a.ty == b.ty && a.subject == b.subject;
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
             };
             let is_known = !is_broken && !earlier.is_broken;
             let has_same_roles =
@@ -410,7 +417,8 @@ impl Checker {
 
     pub(super) fn params(&mut self, params: &[tree::Param]) -> Vec<Param> {
         let mut names = HashSet::new();
-        let mut resolved = Vec::new();
+        let mut resolved: Vec<Param> = Vec::new();
+        let mut subjects = Vec::new();
         for param in params {
             if !names.insert(&param.name.name) {
                 let message = format!("`{}` is a parameter twice", param.name.name);
@@ -418,10 +426,16 @@ impl Checker {
             }
             let name = param.name.name.clone();
             let slot = params.iter().filter(|other| other.name.name < name).count();
-            match self.ty(&param.ty) {
-                Some(ty) => resolved.push(Param { slot, ..Param::local(name, ty) }),
+            match self.owned_type(&param.ty) {
+                Some((ty, subject)) => {
+                    subjects.extend(subject.map(|subject| (resolved.len(), subject)));
+                    resolved.push(Param { slot, ..Param::local(name, ty) });
+                }
                 None => _ = self.broken.insert(name),
             }
+        }
+        for (index, subject) in subjects {
+            resolved[index].subject = self.subject(subject, &resolved);
         }
         resolved
     }
@@ -440,6 +454,10 @@ impl Checker {
                 })
             }
             tree::Type::With(name, with) => self.narrowed_type(name, with),
+            tree::Type::Personal(_, _, span) => {
+                self.refuse_personal(*span);
+                None
+            }
             tree::Type::Optional(ty, span) => {
                 let ty = self.ty(ty)?;
                 if let Type::Enum(enumeration) = &ty
@@ -576,6 +594,6 @@ fn mentioned(ty: &tree::Type, visit: &mut dyn FnMut(&Name)) {
         tree::Type::Named(name) => visit(&name.name),
         tree::Type::Of(_, types) => types.iter().for_each(|ty| mentioned(ty, visit)),
         tree::Type::With(..) => {}
-        tree::Type::Optional(ty, _) => mentioned(ty, visit),
+        tree::Type::Optional(ty, _) | tree::Type::Personal(ty, ..) => mentioned(ty, visit),
     }
 }

@@ -124,6 +124,11 @@ impl Checker {
                 }
             }
             Item::Function(function) => {
+                for param in &function.params {
+                    if let tree::Type::Personal(_, _, span) = param.ty {
+                        self.refuse_personal(span);
+                    }
+                }
                 let mut params = self.params(&function.params);
                 self.defaults_of_params(&mut params, &function.params, rounding);
                 let Some(result) = self.ty(&function.result) else { return };

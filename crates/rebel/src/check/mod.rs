@@ -28,6 +28,7 @@ mod header;
 mod library;
 mod modules;
 mod operators;
+mod personal;
 mod question;
 mod read;
 mod result;
@@ -308,6 +309,7 @@ impl Checker {
         self.versions(files);
         self.sync_circles();
         self.nested_questions(&classes);
+        self.personal_values(&classes);
         self.unused();
         self.unused_constants(&trees);
         self.unused_imports(files);

@@ -584,7 +584,7 @@ impl Checker {
             for need in self.reuse.origins[class][origin].needs.clone() {
                 let module = self.reuse.origins[class][origin].module;
                 let outer = self.enter(module);
-                let ty = self.ty(&need.ty);
+                let ty = self.owned_type(&need.ty).map(|(ty, _)| ty);
                 self.enter(outer);
                 let header = &self.headers[class];
                 let field = header.field(&need.name.name).map(|field| field.ty.clone());
@@ -669,6 +669,11 @@ impl Checker {
         if let Type::Set(_) | Type::List(_) | Type::Map(_) = ty.present() {
             let message = format!("`{}` is of type {ty}, and an index is of single values", field.name);
             self.refuse(Code::Index, field.span, message, "many values", "leave it out");
+            return false;
+        }
+        if let Type::Personal(_) = ty {
+            let message = format!("`{}` is personal, and an index is of what can be looked up", field.name);
+            self.refuse(Code::Index, field.span, message, "is personal", "leave it out");
             return false;
         }
         true

@@ -443,6 +443,7 @@ impl Migrating<'_> {
             if let Some(value) = computed {
                 let mut context = Context::invariant(header, lines.rounding);
                 if let Some(typed) = self.checker.expect(value, &mut context, ty) {
+                    self.checker.refuse_uses(&typed.expr);
                     let text = self.checker.text(value.span);
                     fields.push((name.clone(), Origin::Value(Box::new(typed.expr), text)));
                 }
@@ -534,6 +535,7 @@ impl Migrating<'_> {
             Type::List(element) => Some(Type::List(Arc::new(self.lifted(element)))),
             Type::Map(types) => Some(Type::Map(Arc::new((self.lifted(&types.0), self.lifted(&types.1))))),
             Type::Optional(present) => Some(Type::Optional(Arc::new(self.lifted(present)))),
+            Type::Personal(of) => Some(Type::Personal(Arc::new(self.lifted(of)))),
             _ => None,
         };
         new.filter(|new| self.fitting.fits(old, new)).unwrap_or_else(|| old.clone())
@@ -599,6 +601,7 @@ impl Fitting {
             (Type::Optional(_), Type::Optional(_)) => self.fits(old.present(), new.present()),
             (old, Type::Optional(_)) => self.fits(old, new.present()),
             (Type::MoneyOf(_), Type::Money) => true,
+            (Type::Personal(old), Type::Personal(new)) => self.fits(old, new),
             (Type::Reference { class: old, key: old_key }, Type::Reference { class: new, key: new_key }) => {
                 old == new && self.key_fits(old_key, new_key)
             }

@@ -85,7 +85,8 @@ pub(super) fn is_apart(earlier: Option<Token>, first: Token, second: Token, with
             | Token::Bang
             | Token::Question,
         )
-        | (Token::Name, Token::LeftParenthesis | Token::LeftBracket) => false,
+        | (Token::Name, Token::LeftParenthesis | Token::LeftBracket)
+        | (Token::Personal, Token::LeftParenthesis) => false,
         _ => true,
     }
 }

@@ -325,12 +325,14 @@ pub struct Param {
     /// The rank of the name among all parameters, which is its index in bindings of all of them.
     pub(crate) slot: usize,
     pub(crate) default: Option<Value>,
+    /// Of a personal one, the parameter that says whose it is.
+    pub(crate) subject: Option<Name>,
 }
 
 impl Param {
     /// A variable, which stands in no bindings.
     pub(crate) fn local(name: Name, ty: Type) -> Self {
-        Self { name, ty, slot: 0, default: None }
+        Self { name, ty, slot: 0, default: None, subject: None }
     }
 
     /// The name.
@@ -349,6 +351,13 @@ impl Param {
     #[must_use]
     pub fn default(&self) -> Option<&Value> {
         self.default.as_ref()
+    }
+
+    /// Of a [personal](Type::Personal) one, the parameter that refers to the instance whose values it takes; nothing if they are those
+    /// of the instance that the event happens to.
+    #[must_use]
+    pub fn subject(&self) -> Option<&Name> {
+        self.subject.as_ref()
     }
 }
 

@@ -58,6 +58,7 @@ tokens! {
     #[token("true")] True = "`true`",
     #[token("false")] False = "`false`",
     #[token("@identity")] Identity = "`@identity`",
+    #[token("@personal")] Personal = "`@personal`",
     #[regex("@[A-Za-z_][A-Za-z0-9_]*")] Annotation = "an annotation",
 
     #[regex("[A-Za-z_][A-Za-z0-9_]*")] Name = "a name",
@@ -194,7 +195,7 @@ fn unknown_character(span: Span, text: &str) -> Diagnostic {
         '&' => diagnostic("`&&` is written `and`", "write `and`").edit(span, "and"),
         '|' => diagnostic("`||` is written `or`", "write `or`").edit(span, "or"),
         ';' => diagnostic("there is no `;`", "leave it out").edit(span, ""),
-        '@' => diagnostic("unknown annotation", "the only one is `@identity`"),
+        '@' => diagnostic("unknown annotation", "there are `@identity` and `@personal`"),
         '$' | '£' | '¥' => diagnostic("only `€` stands for a currency", "write the code, as in `USD 5.00`"),
         '%' => diagnostic("a percentage has no blank before `%`", "write it as in `2.5%`"),
         c if c.is_alphabetic() => diagnostic(

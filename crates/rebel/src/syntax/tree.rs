@@ -119,6 +119,8 @@ pub(crate) enum Type {
     With(Ident, Ident),
     /// `T?`.
     Optional(Box<Type>, Span),
+    /// `T @personal` or `T @personal(subject)`.
+    Personal(Box<Type>, Option<Ident>, Span),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

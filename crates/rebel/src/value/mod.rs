@@ -32,6 +32,8 @@
 //! `T?`, the text `none` is none, also where `T` has a variant or an identity of that name.
 //! | `Set[T]` | `{a, b}` |
 //!
+//! A [`Sealed`] value has a text that tells it from others, and none that it is read from.
+//!
 //! # Exactness
 //! No operation wraps, rounds silently or panics: a result outside its type's range is [`Fault::Overflow`], and what
 //! rounds does so once, by the rule that the source declares.
@@ -49,6 +51,7 @@ mod money;
 mod percentage;
 mod record;
 mod rounding;
+mod sealed;
 pub(crate) mod text;
 mod text_serde;
 mod time;
@@ -74,6 +77,7 @@ pub use self::money::{Currency, Money};
 pub use self::percentage::Percentage;
 pub use self::record::{RecordType, RecordValue};
 pub use self::rounding::Rounding;
+pub use self::sealed::Sealed;
 pub use self::time::{Date, Timestamp};
 pub use self::types::{Enumeration, Type};
 
@@ -153,6 +157,8 @@ pub enum Value {
     Map(#[serde(with = "map_serde")] Arc<BTreeMap<Value, Value>>),
     /// A value of a record.
     Record(Arc<RecordValue>),
+    /// A personal value. Its text shows nothing of it.
+    Sealed(Arc<Sealed>),
 }
 
 impl Value {
@@ -166,6 +172,7 @@ impl Value {
             Value::List(elements) => elements.iter().map(bytes).sum(),
             Value::Map(entries) => entries.iter().map(|(key, value)| bytes(key) + bytes(value)).sum(),
             Value::Record(record) => record.heap_bytes(),
+            Value::Sealed(sealed) => sealed.subject.key.heap_bytes() + sealed.bytes.len(),
             _ => 0,
         }
     }
@@ -213,6 +220,7 @@ impl Value {
                 present => Value::parse(present, text)?,
             },
             Type::MoneyOf(currency) => Value::Money(text.parse::<Money>()?.in_currency(*currency)?),
+            Type::Personal(_) => return Err(ValueError::Sealed),
         })
     }
 
@@ -249,6 +257,8 @@ impl Value {
             }
             (Value::Record(record), Type::Record(ty)) => record.has_type(ty),
             (Value::Money(money), Type::MoneyOf(currency)) => money.currency() == *currency,
+            (Value::Sealed(_), Type::Personal(_)) => true,
+            (Value::None, Type::Personal(ty)) => matches!(**ty, Type::Optional(_)),
             _ => false,
         }
     }
@@ -335,6 +345,7 @@ impl fmt::Display for Value {
             Value::List(elements) => collection_text::print_list(elements, f),
             Value::Map(entries) => collection_text::print_map(entries, f),
             Value::Record(record) => collection_text::print_record(record, f),
+            Value::Sealed(sealed) => sealed.fmt(f),
         }
     }
 }
@@ -435,6 +446,9 @@ pub enum ValueError {
     /// Values nest deeper than [`limits::DEPTH_MAX`](crate::limits::DEPTH_MAX).
     #[error("values nest at most {} deep", crate::limits::DEPTH_MAX)]
     TooDeep,
+    /// A personal value is sealed, and no text says what is in it.
+    #[error("a personal value has no text; seal a value of the type that it is of")]
+    Sealed,
 }
 
 fn in_form(fields: &[Name]) -> String {

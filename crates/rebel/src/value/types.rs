@@ -78,6 +78,9 @@ pub enum Type {
     Record(Arc<RecordType>),
     /// An exact amount of this currency.
     MoneyOf(Currency),
+    /// A value of the type about a person, [sealed](super::Sealed) with that person's key. Nothing depends on it. Only fields of
+    /// classes and parameters of events are of such a type.
+    Personal(Arc<Type>),
 }
 
 impl Type {
@@ -140,6 +143,7 @@ impl fmt::Display for Type {
             Type::Map(types) => write!(f, "Map[{}, {}]", types.0, types.1),
             Type::Record(record) => f.pad(&record.name),
             Type::MoneyOf(currency) => write!(f, "Money({currency})"),
+            Type::Personal(ty) => write!(f, "{ty} @personal"),
             _ => {
                 let name = Type::BUILT_IN.iter().find(|(_, ty)| ty == self).map_or("", |(name, _)| name);
                 f.pad(name)

@@ -23,6 +23,7 @@ mod migrations;
 mod modules;
 mod naive;
 mod outline;
+mod personal;
 mod questions;
 mod random_specifications;
 mod reads;

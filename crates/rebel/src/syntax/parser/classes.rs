@@ -141,8 +141,12 @@ impl Parser<'_> {
         let message = format!("there is no annotation `{}`", self.slice(span));
         let diagnostic = Diagnostic::new(Code::UnknownCharacter, span, message, "unknown annotation");
         let written = self.slice(span).to_owned();
-        let hinted = diagnostic.clone().did_you_mean(&written, ["@identity"]);
-        self.report(if hinted.help.is_some() { hinted } else { diagnostic.help("the only one is `@identity`") });
+        let hinted = diagnostic.clone().did_you_mean(&written, ["@identity", "@personal"]);
+        self.report(if hinted.help.is_some() {
+            hinted
+        } else {
+            diagnostic.help("there are `@identity` and `@personal`")
+        });
     }
 
     fn invariant(&mut self) -> Parsed<Rule> {

@@ -121,6 +121,18 @@ impl Parser<'_> {
         if self.peek() == Token::Question {
             ty = Type::Optional(ty.into(), start.to(self.advance()));
         }
+        if self.peek() == Token::Personal {
+            let span = self.advance();
+            let subject = if self.peek() == Token::LeftParenthesis {
+                let opener = self.advance();
+                let name = self.name()?;
+                self.close(opener, Token::RightParenthesis)?;
+                Some(name)
+            } else {
+                None
+            };
+            ty = Type::Personal(ty.into(), subject, span);
+        }
         Ok(ty)
     }
 
