@@ -11,6 +11,7 @@
 //!   goes on with them.
 //! * `postgres::Postgres`, with the feature `postgres`, is the same over tables of `PostgreSQL`.
 //! * `RemoteBuilder` fills one of these two with the groups of a backup, whole or not at all.
+//! * [`SubjectKeys`] seals what is personal, and destroys the key of a person, so that no log and no backup has it any more.
 //! * [`Memory`] is the journal for tests and simulations, and fails on command.
 //!
 //! The journal reads no time of day, interprets no payload and never repairs by guessing.
@@ -33,6 +34,7 @@ mod record;
 #[cfg(any(feature = "nats", feature = "postgres"))]
 mod remote;
 mod reply;
+mod subject_keys;
 
 pub use backup::{BackupError, BackupReader, BackupTotals, BackupWriter};
 pub use damage::{Damage, Flaw};
@@ -49,3 +51,4 @@ pub use memory::{Fault, Memory};
 pub use record::{EntityKey, EntityKeyError, Group, Kind, NAME_BYTES_MAX, NewRecord, Position, Record, Seq, Snapshot};
 #[cfg(any(feature = "nats", feature = "postgres"))]
 pub use remote::{GroupError, RemoteBuilder, Verified};
+pub use subject_keys::{Sealed, SubjectKeys, SubjectKeysError};

@@ -181,3 +181,8 @@ pub(crate) fn read_all(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
     bytes.truncate(read);
     Ok(bytes)
 }
+
+/// Whether a write failed for want of space, and of nothing else.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
+}

@@ -41,11 +41,11 @@ use super::format::{
 use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
 use super::scan::{Known, Scan, Tip, Tips, scan, scan_file};
 use super::segment::{FooterReader, Segment, Whole, discarded_classes, is_damage};
-use super::tail::{Active, Tail, UNFINISHED, is_full};
+use super::tail::{Active, Tail, UNFINISHED};
 use super::{OpenError, snapshots};
 use crate::damage::{Damage, Flaw};
 use crate::discarded::Discarded;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, is_full};
 use crate::record::{EntityKey, Position, Seq};
 
 /// A log that is ready.

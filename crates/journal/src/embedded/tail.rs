@@ -26,7 +26,7 @@ use super::format::{
     self, Address, GROUP_HEADER_LEN, HEADER_LEN, Hash, LogId, Mark, Outgoing, SegmentHeader, segment_name,
 };
 use super::manifest::{HighWater, Manifest, Seal};
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, is_full};
 use crate::record::Position;
 
 /// Ends the name of a segment that is not complete yet.
@@ -295,8 +295,4 @@ impl Active {
             contents: Contents::new(header.first),
         })
     }
-}
-
-pub(super) fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }

@@ -9,11 +9,11 @@ use super::attestations::{Attestations, Reached};
 use super::commits::{Group, Next};
 use super::snapshots::Snapshots;
 use super::store::Store;
-use super::tail::{Tail, WriteFailure, is_full};
+use super::tail::{Tail, WriteFailure};
 use super::upkeep::Upkeep;
 use super::watch::{Watch, Watcher};
 use super::workers::Workers;
-use crate::disk::DiskLock;
+use crate::disk::{DiskLock, is_full};
 use crate::journal::{AppendError, CloseError, Refusal};
 
 pub(super) struct Writer {

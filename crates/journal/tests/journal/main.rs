@@ -20,6 +20,7 @@ mod processes;
 mod random_damage;
 mod salvage;
 mod snapshots;
+mod subject_keys;
 mod tombstones;
 mod vanishing;
 mod workload;

@@ -193,7 +193,7 @@ impl SimDisk {
         self.0.lock().are_reads_failing = are_failing;
     }
 
-    /// From now on `what` waits, until [`release`](Self::release), a kill or a power cut.
+    /// From now on `what` waits, until [`release`](Self::release), [`resume`](Self::resume), a kill or a power cut.
     pub fn hang(&self, what: Hang) {
         self.0.lock().hanging.insert(what);
     }
@@ -201,6 +201,12 @@ impl SimDisk {
     /// Lets everything go on that hangs.
     pub fn release(&self) {
         self.0.lock().hanging.clear();
+        self.0.released.notify_all();
+    }
+
+    /// Lets go on what hangs because of `what`.
+    pub fn resume(&self, what: Hang) {
+        self.0.lock().hanging.remove(&what);
         self.0.released.notify_all();
     }
 
