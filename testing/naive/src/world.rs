@@ -81,6 +81,7 @@ impl From<&EventCall> for Call {
 pub(crate) fn fits(value: &Value, ty: &Type) -> bool {
     match (ty, value) {
         (Type::Optional(_), Value::None)
+        | (Type::Personal(_), Value::Sealed(_))
         | (Type::Boolean, Value::Boolean(_))
         | (Type::Integer, Value::Integer(_))
         | (Type::Money, Value::Money(_))
@@ -96,7 +97,6 @@ pub(crate) fn fits(value: &Value, ty: &Type) -> bool {
         | (Type::Id, Value::Id(_)) => true,
         (Type::Optional(ty), value) => fits(value, ty),
         (Type::Personal(ty), Value::None) => matches!(**ty, Type::Optional(_)),
-        (Type::Personal(_), Value::Sealed(_)) => true,
         (Type::MoneyOf(currency), Value::Money(money)) => money.currency() == *currency,
         (Type::Decimal(decimals), Value::Decimal(number)) => number.decimals() == *decimals,
         (Type::Reference { class, key }, Value::Reference(reference)) => {

@@ -596,12 +596,11 @@ impl Fitting {
             }
             (Type::Record(old), Type::Record(new)) => old.name == new.name && self.record_fits(old, new),
             (Type::Set(old), Type::Set(new)) => self.fits(old, new),
-            (Type::List(old), Type::List(new)) => self.fits(old, new),
+            (Type::List(old), Type::List(new)) | (Type::Personal(old), Type::Personal(new)) => self.fits(old, new),
             (Type::Map(old), Type::Map(new)) => self.fits(&old.0, &new.0) && self.fits(&old.1, &new.1),
             (Type::Optional(_), Type::Optional(_)) => self.fits(old.present(), new.present()),
             (old, Type::Optional(_)) => self.fits(old, new.present()),
             (Type::MoneyOf(_), Type::Money) => true,
-            (Type::Personal(old), Type::Personal(new)) => self.fits(old, new),
             (Type::Reference { class: old, key: old_key }, Type::Reference { class: new, key: new_key }) => {
                 old == new && self.key_fits(old_key, new_key)
             }

@@ -241,6 +241,7 @@ impl Value {
             | (Value::Duration(_), Type::Duration)
             | (Value::Period(_), Type::Period)
             | (Value::Id(_), Type::Id)
+            | (Value::Sealed(_), Type::Personal(_))
             | (Value::None, Type::Optional(_)) => true,
             (Value::Decimal(number), Type::Decimal(decimals)) => number.decimals() == *decimals,
             (Value::Reference(reference), Type::Reference { class, key }) => {
@@ -257,7 +258,6 @@ impl Value {
             }
             (Value::Record(record), Type::Record(ty)) => record.has_type(ty),
             (Value::Money(money), Type::MoneyOf(currency)) => money.currency() == *currency,
-            (Value::Sealed(_), Type::Personal(_)) => true,
             (Value::None, Type::Personal(ty)) => matches!(**ty, Type::Optional(_)),
             _ => false,
         }
