@@ -130,9 +130,9 @@ pub use self::coordinator::{
 };
 pub use self::engine::{
     Awaited, Command, DelayCount, DiskState, Doubt, DurationCounts, Durations, Engine, EngineOptions, Entities,
-    EntityError, EventCount, Link, ManualClock, Membership, MessageError, Metrics, Network, News, NodeCounts, OTHER,
-    ReadError, Receipt, Retention, ShutdownError, Standing, SubmitError, SystemClock, Transport, Waits, WallClock,
-    timer_key,
+    EntityError, EraseError, EventCount, Kept, Link, ManualClock, Membership, MessageError, Metrics, Network, News,
+    NodeCounts, OTHER, ReadError, Receipt, Retention, ShutdownError, Standing, SubmitError, SystemClock, Transport,
+    Vault, VaultError, Waits, WallClock, timer_key,
 };
 pub use self::message::{Decide, Precommit, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{
@@ -146,6 +146,7 @@ pub use self::participant::{
 pub use self::reason::{Caller, Reason, Refusal};
 pub use self::rebel::Rebel;
 pub use self::record::{
-    AnswerRecord, DecisionRecord, DecodeError, Done, Idempotency, Pending, Prepared, Record, Snapshot, Tombstone,
+    AnswerRecord, DecisionRecord, DecodeError, Done, Erasure, Idempotency, Pending, Prepared, Record, Snapshot,
+    Tombstone,
 };
 pub use self::tx::{Attempt, Millis, ParseTxIdError, Slot, Timestamp, TxId};

@@ -30,6 +30,7 @@
 //! | `End` | coordinator, two-phase | no | every participant has acknowledged |
 //! | `Swept` | engine | no | what had ended long ago before this position has a tombstone |
 //! | `Tombstone` | engine | no | the entity has ended in this state, which stands for all its records |
+//! | `Erased` | engine | before the key is destroyed | the personal values of a subject were erased |
 
 mod reader;
 #[cfg(test)]
@@ -124,6 +125,24 @@ pub enum Record<E> {
         /// The position.
         position: Position,
     },
+    /// The key with which the personal values of a subject were sealed is to be destroyed, and is from then on.
+    Erased(Box<Erasure>),
+}
+
+/// That the personal values of a subject were erased.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Erasure {
+    /// What it is known by.
+    pub tx: TxId,
+    /// Whose values.
+    pub subject: EntityKey,
+    /// Those that were sealed with the subject's keys up to this one.
+    pub generation: u32,
+    /// When.
+    pub at: Timestamp,
+    /// Who wanted it, if that was known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// What an entity has ended as.
@@ -253,6 +272,8 @@ pub struct Pending<E> {
 impl<E> Record<E> {
     /// The [kind](Self::kind) of what has committed at an entity.
     pub(crate) const COMMITTED: u8 = 3;
+    /// The [kind](Self::kind) of the erasure of a subject.
+    pub(crate) const ERASED: u8 = 10;
 
     /// The number under which the journal files this kind of record.
     pub const fn kind(&self) -> u8 {
@@ -266,6 +287,7 @@ impl<E> Record<E> {
             Self::Timer { .. } => 7,
             Self::Barrier => 8,
             Self::Swept { .. } => 9,
+            Self::Erased(_) => Self::ERASED,
             Self::Tombstone(_) => Kind::TOMBSTONE.0,
         }
     }
@@ -278,6 +300,7 @@ impl<E> Record<E> {
             Self::Committed { at, .. } => Some(*at),
             Self::Decision(decision) => Some(decision.answer.at),
             Self::Answer(answer) => Some(answer.at),
+            Self::Erased(erasure) => Some(erasure.at),
             Self::Outcome { .. }
             | Self::End { .. }
             | Self::Timer { .. }
@@ -308,6 +331,7 @@ impl<E> Record<E> {
             | Self::End { .. }
             | Self::Timer { .. }
             | Self::Barrier
+            | Self::Erased(_)
             | Self::Swept { .. } => None,
         }
     }

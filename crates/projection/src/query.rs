@@ -181,6 +181,9 @@ fn condition(class: &Class, name: &str, text: &str) -> Result<Condition, String>
         let names = names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         return Err(format!("`{}` has no field `{field}`; there are {names}", class.name()));
     };
+    if let Type::Personal(_) = declared.ty() {
+        return Err(format!("`{field}` is personal: no object is found by it"));
+    }
     if test != Test::Is && !is_ordered(declared.ty()) {
         return Err(unordered(field));
     }

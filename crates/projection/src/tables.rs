@@ -229,7 +229,11 @@ impl Finding<'_> {
 }
 
 fn apply(begun: &WriteTransaction, model: &Rebel, change: &EntityChange<EventCall>) -> Result<(), ProjectionError> {
-    let EntityChange { entity, version, .. } = change;
+    let EntityChange { entity, version, erasure, .. } = change;
+    if erasure.is_some() {
+        // Rows have what is sealed, and who is shown it is shown nothing.
+        return Ok(());
+    }
     let mut rows = begun.open_table(ROWS)?;
     let row = rows.get(entity.as_str())?.map(|row| decode::<Row>(row.value())).transpose()?;
     let before = row.as_ref().and_then(|row| current(model, entity, row));

@@ -18,7 +18,7 @@ pub use self::cursor::{Cursor, ParseCursorError};
 pub(crate) use self::stretch::{Stretch, last_before};
 use crate::EntityKey;
 use crate::model::Model;
-use crate::record::Tombstone;
+use crate::record::{Erasure, Tombstone};
 use crate::tx::{Slot, Timestamp, TxId};
 
 /// What one transaction did to one entity.
@@ -42,6 +42,10 @@ pub struct EntityChange<E> {
     /// What the entity has ended as, if its records before were discarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tombstone: Option<Box<Tombstone>>,
+    /// That the personal values of the entity, and those that others have of it, were erased. Nothing happened to the entity: its place is
+    /// among erasures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub erasure: Option<Box<Erasure>>,
 }
 
 /// Some of the changes of a journal, one after the other.

@@ -6,7 +6,7 @@ use enact_journal::{Kind, Position, Seq};
 use super::{Changes, Cursor, EntityChange};
 use crate::EntityKey;
 use crate::admission::Decision;
-use crate::record::{Prepared, Record, Tombstone};
+use crate::record::{Erasure, Prepared, Record, Tombstone};
 use crate::tx::{Slot, Timestamp, TxId};
 
 /// How far back an open promise is read again. What is promised longer is looked up when it is decided.
@@ -57,6 +57,7 @@ struct Effect<E> {
     version: u32,
     events: Vec<E>,
     tombstone: Option<Box<Tombstone>>,
+    erasure: Option<Box<Erasure>>,
 }
 
 /// A commit whose promise is not in the stretch.
@@ -104,7 +105,7 @@ impl<E> Stretch<E> {
 
     /// Whether records of this kind say something about changes.
     pub(crate) const fn is_told_by(kind: u8) -> bool {
-        matches!(kind, 1..=3) || kind == Kind::TOMBSTONE.0
+        matches!(kind, 1..=3) || kind == Record::<E>::ERASED || kind == Kind::TOMBSTONE.0
     }
 
     /// Goes on up to `position`.
@@ -137,14 +138,21 @@ impl<E> Stretch<E> {
                 }
             }
             Record::Committed { tx, slot, events, at, version, overlap } => {
-                let effect = Some(Effect { tx, at, version, events, tombstone: None });
+                let effect = Some(Effect { tx, at, version, events, tombstone: None, erasure: None });
                 let first_undecided = first_undecided(slot, overlap);
                 self.commit(Commit { position, seq, entity, slot, first_undecided, number: 0, effect });
             }
             // A reader that has been given the transaction itself knows what the entity has ended as.
             Record::Tombstone(tombstone) => {
                 let Tombstone { tx, slot, at, version, .. } = *tombstone;
-                let effect = Effect { tx, at, version, events: Vec::new(), tombstone: Some(tombstone) };
+                let effect = Effect { tx, at, version, events: Vec::new(), tombstone: Some(tombstone), erasure: None };
+                let effect = Some(effect);
+                self.commit(Commit { position, seq, entity, slot, first_undecided: slot, number: 0, effect });
+            }
+            // One follows the other at the entity that has them.
+            Record::Erased(erasure) => {
+                let (tx, at, slot) = (erasure.tx, erasure.at, Slot(seq.0));
+                let effect = Effect { tx, at, version: 0, events: Vec::new(), tombstone: None, erasure: Some(erasure) };
                 let effect = Some(effect);
                 self.commit(Commit { position, seq, entity, slot, first_undecided: slot, number: 0, effect });
             }
@@ -291,13 +299,15 @@ impl<E> Stretch<E> {
             if self.after.has_passed(place, number - 1) {
                 continue;
             }
-            let Effect { tx, at, version, events, tombstone } = effect;
-            let (entity, slot) = (commit.entity.clone(), commit.slot);
+            let Effect { tx, at, version, events, tombstone, erasure } = effect;
+            let entity = erasure.as_ref().map_or(&commit.entity, |erasure| &erasure.subject);
+            let (entity, slot) = (entity.clone(), commit.slot);
             let is_last = self.due.first_key_value().is_none_or(|((next, _), _)| *next > place);
             let from = if is_last { self.first_needed(after(place)) } else { from };
             let cursor = Cursor::new(from, place, number);
             self.given.next = cursor;
-            self.given.changes.push(EntityChange { cursor, entity, slot, tx, at, version, events, tombstone });
+            let change = EntityChange { cursor, entity, slot, tx, at, version, events, tombstone, erasure };
+            self.given.changes.push(change);
         }
     }
 
@@ -322,7 +332,7 @@ impl<E> Effect<E> {
     fn of(prepared: Prepared<E>) -> Self {
         let Prepared { branch, version, .. } = prepared;
         let events = branch.work.into_events().collect();
-        Self { tx: branch.tx, at: branch.at, version, events, tombstone: None }
+        Self { tx: branch.tx, at: branch.at, version, events, tombstone: None, erasure: None }
     }
 }
 

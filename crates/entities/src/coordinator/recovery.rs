@@ -77,6 +77,7 @@ impl<M: Model> Coordinator<M> {
                 | Record::Committed { .. }
                 | Record::Timer { .. }
                 | Record::Tombstone(_)
+                | Record::Erased(_)
                 | Record::Swept { .. } => {
                     return Err(CoordinatorRecoveryError::Misplaced { coordinator: coordinator.key, index });
                 }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use enact_journal::{EntityKey, Journal};
 
-use super::{Command, DiskState, Engine, Metrics, News, ReadError, Receipt, SubmitError};
+use super::{Command, DiskState, Engine, EraseError, Metrics, News, ReadError, Receipt, SubmitError, Vault};
 use crate::admission::Strategies;
 use crate::changes::{ChangesOf, Cursor};
 use crate::model::Model;
 use crate::participant::{HistoryOf, HistoryPart, ReadMode, View};
+use crate::record::Erasure;
 use crate::tx::{Timestamp, TxId};
 
 /// All entities of a model, wherever they are: what an interface to them asks.
@@ -89,6 +90,23 @@ pub trait Entities: Clone + Send + Sync + 'static {
     /// here: a follower looks time and again.
     fn news(&self) -> Option<News> {
         None
+    }
+
+    /// What seals and opens personal values, if there are keys for them; see [`Engine::keep_personal`].
+    fn vault(&self) -> Option<&Vault> {
+        None
+    }
+
+    /// Erases the personal values of `subject`; see [`Engine::erase`].
+    ///
+    /// # Errors
+    /// See [`EraseError`] on what each one says about the effect.
+    ///
+    /// # Cancel safety
+    /// It takes its course even if the future is dropped.
+    fn erase(&self, subject: &EntityKey, by: Option<&str>) -> impl Future<Output = Result<Erasure, EraseError>> + Send {
+        let _ = (subject, by);
+        std::future::ready(Err(EraseError::NoKeys))
     }
 
     /// The time that a command would have now.
@@ -192,6 +210,14 @@ impl<M: Model, J: Journal> Entities for Engine<M, J> {
 
     fn news(&self) -> Option<News> {
         Some(self.news())
+    }
+
+    fn vault(&self) -> Option<&Vault> {
+        self.vault()
+    }
+
+    fn erase(&self, subject: &EntityKey, by: Option<&str>) -> impl Future<Output = Result<Erasure, EraseError>> + Send {
+        self.erase(subject, by)
     }
 
     fn time(&self) -> Timestamp {

@@ -51,9 +51,10 @@ mod transaction;
 mod transport;
 mod turns;
 mod upkeep;
+mod vault;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use enact_journal::{EntityKey, EntityKeyError, Journal};
@@ -87,6 +88,7 @@ use self::timers::Timers;
 pub use self::timers::timer_key;
 use self::transaction::Transaction;
 pub use self::transport::{Network, Transport};
+pub use self::vault::{EraseError, Kept, Vault, VaultError};
 use crate::admission::{Strategies, Strategy};
 use crate::model::Model;
 use crate::participant::ParticipantOptions;
@@ -171,6 +173,7 @@ struct Shared<M: Model, J: Journal> {
     violation: Mutex<Option<String>>,
     check_every: Duration,
     retention: Option<Retention>,
+    vault: OnceLock<Vault>,
     /// Names the coordinators of all transactions, which participants of this process never have to look for.
     coordinator: EntityKey,
     in_flight: AtomicUsize,
@@ -260,6 +263,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             violation: Mutex::default(),
             check_every: options.check_every,
             retention: options.retention,
+            vault: OnceLock::new(),
             committer,
             elsewhere,
             journal,

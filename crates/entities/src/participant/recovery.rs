@@ -251,6 +251,7 @@ impl<M: Model> Replay<M> {
             | Record::End { .. }
             | Record::Timer { .. }
             | Record::Barrier
+            | Record::Erased(_)
             | Record::Swept { .. } => return Err(Unread::Misplaced),
         }
         Ok(())

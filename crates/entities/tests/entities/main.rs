@@ -21,6 +21,7 @@ mod memory;
 mod nesting;
 mod panicking_methods;
 mod panics;
+mod personal;
 mod questions;
 mod ranges;
 mod reads;

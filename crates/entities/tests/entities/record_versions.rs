@@ -2,8 +2,8 @@
 
 use enact_entities::{
     Action, Answer, AnswerRecord, Attempt, Branch, Call, Caller, Condition, Decision, DecisionRecord, Done, Durability,
-    EntityKey, Idempotency, Pending, Prepared, Question, Reason, Record, Refusal, Slot, Snapshot, Timestamp, Tombstone,
-    TxId, Work,
+    EntityKey, Erasure, Idempotency, Pending, Prepared, Question, Reason, Record, Refusal, Slot, Snapshot, Timestamp,
+    Tombstone, TxId, Work,
 };
 use enact_journal::Position;
 use enact_rebel::{self as rebel, EventCall, Id, Instance, Source, Spec, Value, check};
@@ -213,7 +213,13 @@ fn records() -> Vec<(&'static str, Record<EventCall>)> {
 /// Those that there have been since version 4.
 fn new_records() -> Vec<(&'static str, Record<EventCall>)> {
     let tombstone = Tombstone { tx: tx(7), slot: Slot(8), at: Timestamp(-1), version: 3, snapshot: vec![4, 0, 255] };
-    vec![("tombstone", Record::Tombstone(tombstone.into())), ("swept", Record::Swept { position: Position(u64::MAX) })]
+    let erasure = |by| Erasure { tx: tx(7), subject: key("Thing/one"), generation: 300, at: Timestamp(-1), by };
+    vec![
+        ("tombstone", Record::Tombstone(tombstone.into())),
+        ("swept", Record::Swept { position: Position(u64::MAX) }),
+        ("erased", Record::Erased(erasure(None).into())),
+        ("erased-by-somebody", Record::Erased(erasure(Some("p".to_owned())).into())),
+    ]
 }
 
 fn snapshot() -> Snapshot<Instance, EventCall> {
