@@ -36,11 +36,11 @@ use crate::openapi::Access;
 use crate::path::{Part, Place};
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::rates::{Principal, Rate, Rates};
-use crate::readers::{self, Readers};
+use crate::readers::{self, Readers, RoleDemand};
 use crate::shares::{Share, Shares};
 use crate::tokens::Tokens;
 use crate::traces::JoinTrace;
-use crate::{ask, batch, changes, command, history, metrics, openapi, outcome, query, read};
+use crate::{ask, batch, changes, command, history, metrics, openapi, outcome, personal, query, read};
 
 /// Most requests in flight at once, unless said otherwise.
 pub const IN_FLIGHT_MAX: usize = 1024;
@@ -61,6 +61,8 @@ pub struct Options {
     pub issuer: Option<Issuer>,
     /// Who may read.
     pub readers: Readers,
+    /// Whose callers may erase personal values. Without it nobody may where callers are known, and everybody where they are not.
+    pub erasers: Option<RoleDemand>,
     /// How many requests each caller, and each client without one, may send; as many as there are without a rate. `/health`,
     /// `/health/ready` and `/metrics` do not count.
     pub rate: Option<Rate>,
@@ -85,6 +87,7 @@ impl Options {
             tokens: None,
             issuer: None,
             readers: Readers::default(),
+            erasers: None,
             rate: None,
             in_flight_max: IN_FLIGHT_MAX,
             scratch: None,
@@ -106,6 +109,7 @@ pub(crate) struct Api<E: Entities<Model = Rebel>> {
     guard: Guard,
     pub(crate) credentials: Credentials,
     pub(crate) readers: Arc<Readers>,
+    erasers: Option<RoleDemand>,
     rates: Option<Rates>,
 }
 
@@ -144,6 +148,7 @@ pub(crate) struct Readiness {
 /// | `GET /{Class}` | finds instances by `?state=<State>`, `?<field>=<value>`, `?<field>.ge=<value>` and the like; `?after=<mark>`, `?limit=<number>` |
 /// | `GET /{Class}/{id}` | reads an instance; `?mode=applied`, `certain` (default) or `range`; `?after=<transaction>`; `?at=<time>` |
 /// | `GET /{Class}/{id}/-/history` | what has happened to an instance; `?after=<slot>`, `?limit=<number>` |
+/// | `POST /{Class}/{id}/-/erase` | erases the personal values of an instance, wherever they are |
 /// | `GET /{Class}/{id}/{Event}` | asks what a read event returns, with its parameters in the query |
 /// | `GET /openapi.json` | this interface, described for programs |
 /// | `GET /metrics` | what the engine and this interface count, in the text format of Prometheus; never turned away |
@@ -156,7 +161,8 @@ pub struct Router<E: Entities<Model = Rebel>>(Arc<Api<E>>);
 
 /// The interface of `entities`: of an [engine](enact_entities::Engine), or of a node of several.
 pub fn router<E: Entities<Model = Rebel>>(entities: E, options: Options) -> Router<E> {
-    let Options { listen, hosts, exposure, tokens, issuer, readers, rate, in_flight_max, scratch, traces } = options;
+    let Options { listen, hosts, exposure, tokens, issuer, readers, erasers, rate, in_flight_max, scratch, traces } =
+        options;
     let credentials = Credentials::new(tokens, issuer);
     let access = if credentials.are_known() { Access::ByTokens } else { Access::Anonymous };
     let openapi = openapi::document(entities.model().spec(), entities.strategies(), access, &readers, rate);
@@ -178,6 +184,7 @@ pub fn router<E: Entities<Model = Rebel>>(entities: E, options: Options) -> Rout
         guard,
         credentials,
         readers,
+        erasers,
         rates: rate.map(Rates::new),
     };
     Router(Arc::new(api))
@@ -271,12 +278,16 @@ impl<E: Entities<Model = Rebel>> Api<E> {
             Some(Place::Class(class)) if is_read => query::query(self, peer, class, head).await,
             Some(Place::Pair(class, id)) if is_read => read::read(self, peer, (class, id), head).await,
             Some(Place::Batch) if method == Method::POST => batch::batch(self, peer, caller, head, body).await,
-            Some(Place::Batch) => Err(only_allowed("POST", method, uri)),
             Some(Place::Changes) if is_read => changes::changes(self, peer, identity, head).await,
             Some(Place::Changes) => Err(only_allowed("GET, HEAD", method, uri)),
             Some(Place::Pair(class, event)) if method == Method::POST => {
                 command::creation(self, peer, caller, (class, event), head, body).await
             }
+            Some(Place::Erasure(class, id)) if method == Method::POST => {
+                self.may_erase(caller.as_ref())?;
+                personal::erase(self, peer, caller, (class, id), head).await
+            }
+            Some(Place::Batch | Place::Erasure(..)) => Err(only_allowed("POST", method, uri)),
             Some(Place::History(class, id)) if is_read => history::history(self, peer, (class, id), head).await,
             Some(Place::Event(class, id, event)) if is_read => {
                 ask::ask(self, peer, caller, (class, id, event), head).await
@@ -319,11 +330,23 @@ impl<E: Entities<Model = Rebel>> Api<E> {
         let class = |class: Part<'_>| self.readers.admit(&class.decoded().ok_or_else(undecodable)?, caller);
         match place {
             // The changes are those of the classes that the caller may read; a batch is no read.
-            Place::Health | Place::Readiness | Place::Batch | Place::Changes => Ok(()),
+            Place::Health | Place::Readiness | Place::Batch | Place::Changes | Place::Erasure(..) => Ok(()),
             Place::Metrics => self.readers.admit(readers::METRICS, caller),
             Place::Description => self.readers.admit(readers::DESCRIPTION, caller),
             Place::Event(name, _, event) if self.names_roles(name, event) => Ok(()),
             Place::Class(name) | Place::Pair(name, _) | Place::History(name, _) | Place::Event(name, ..) => class(name),
+        }
+    }
+
+    /// Lets `caller` erase personal values: where callers are known, one who is said to may.
+    fn may_erase(&self, caller: Option<&Caller>) -> Result<(), Problem> {
+        match &self.erasers {
+            Some(demand) => demand.admit("erasing", caller),
+            None if !self.credentials.are_known() => Ok(()),
+            None => {
+                let detail = "nobody erases personal values here: the server was started without `--erasers`";
+                Err(Problem::new(ProblemKind::Forbidden, detail))
+            }
         }
     }
 

@@ -88,6 +88,9 @@ fn arguments(
         let name = &**parameter.name();
         let mut texts = pairs.iter().filter(|(known, _)| known == name).map(|(_, text)| text);
         let read = match (texts.next(), texts.next()) {
+            (Some(_), None) if matches!(parameter.ty(), Type::Personal(_)) => {
+                Err("personal values do not stand in addresses, which are logged".to_owned())
+            }
             (Some(text), None) => Value::parse(parameter.ty(), text).map_err(|error| error.to_string()),
             (None, _) if parameter.default().is_some() => continue,
             (None, _) if matches!(parameter.ty(), Type::Optional(_)) => Ok(Value::None),

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 
 use crate::api::Api;
 use crate::batch::{Stated, read};
-use crate::command::{self, as_text, exposed};
+use crate::command::{Draft, as_text, exposed};
 use crate::json::Json;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::{envelope, outcome, traces};
@@ -45,7 +45,7 @@ pub(crate) async fn run<E: Entities<Model = Rebel>>(
 ) -> Result<Response, Problem> {
     let mut read = Vec::with_capacity(commands.len());
     for (index, command) in commands.iter().enumerate() {
-        let one = one(api, caller.clone(), command, idempotency_key);
+        let one = one(api, caller.clone(), command, idempotency_key).await;
         read.push(one.map_err(|problem| problem.of_command(index))?);
     }
     let classes: Vec<&Class> = read.iter().map(|(class, _)| *class).collect();
@@ -78,7 +78,7 @@ pub(crate) async fn run<E: Entities<Model = Rebel>>(
 }
 
 /// One command, as it would be alone under the key of the batch.
-fn one<'a, E: Entities<Model = Rebel>>(
+async fn one<'a, E: Entities<Model = Rebel>>(
     api: &'a Api<E>,
     caller: Option<Caller>,
     command: &Json<'_>,
@@ -100,8 +100,8 @@ fn one<'a, E: Entities<Model = Rebel>>(
     }
     let id = id.ok_or_else(|| unfit("id", "missing; a batch that is one transaction names all of its instances"))?;
     let key = idempotency_key.map(str::to_owned);
-    let command = command::command_of(class, Some(id), event, &arguments, caller, key, Duration::ZERO);
-    command.map(|command| (class, command)).map_err(Problem::invalid)
+    let draft = Draft::of(class, Some(id), event, &arguments, caller, key, Duration::ZERO);
+    Ok((class, draft.map_err(Problem::invalid)?.command(api).await?))
 }
 
 /// The commands as one, whose fingerprint follows from all of theirs; nothing of none.

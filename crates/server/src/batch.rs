@@ -24,7 +24,7 @@ use utoipa::ToSchema;
 
 use crate::api::Api;
 use crate::atomic::{self, ATOMIC_COMMANDS_MAX};
-use crate::command::{Committed, Told, exposed};
+use crate::command::{Committed, Draft, Told, exposed};
 use crate::json::{Json, Members};
 use crate::limits::Peer;
 use crate::problem::{InvalidParameter, Problem, ProblemBody, ProblemKind};
@@ -183,8 +183,8 @@ async fn submit<E: Entities<Model = Rebel>>(
     }
     let key = stated.idempotency_key.map(str::to_owned);
     let left = over.saturating_duration_since(Instant::now());
-    let command = command::command_of(class, stated.id, event, &stated.arguments, caller, key, left);
-    let command = command.map_err(Problem::invalid)?;
+    let draft = Draft::of(class, stated.id, event, &stated.arguments, caller, key, left);
+    let command = draft.map_err(Problem::invalid)?.command(api).await?;
     let (key, repeatable) = (command.key.clone(), command.idempotency.is_some());
     let submitted = Box::pin(api.entities.submit(command)).await;
     submitted

@@ -19,7 +19,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
-use enact_entities::{Changes, Cursor, Entities, EntityChange, News, ReadError, Rebel, Snapshot, Tombstone};
+use enact_entities::{Changes, Cursor, Entities, EntityChange, News, ReadError, Rebel, Snapshot, Tombstone, Vault};
 use enact_journal::EntityKey;
 use enact_rebel::{EventCall, Instance};
 use futures_util::stream::{self, Stream, StreamExt};
@@ -34,11 +34,12 @@ use crate::api::Api;
 use crate::credentials::{Credentials, Identity, Proof};
 use crate::history::{Called, called, invalid, moment_to_json};
 use crate::limits::{Peer, Stopping};
+use crate::personal::{Erased, Hidden, shown};
 use crate::problem::{InvalidParameter, Problem};
 use crate::readers::Readers;
 use crate::request_id::current_request;
 use crate::shares::Share;
-use crate::{envelope, outcome, value};
+use crate::{envelope, outcome};
 
 /// Most changes of a page, and how many it has unless it is said.
 pub(crate) const PAGE_MAX: usize = 1000;
@@ -83,20 +84,26 @@ pub(crate) struct Entry<'a> {
     cursor: String,
     class: &'a str,
     id: &'a str,
-    /// Its place in the history of the instance.
-    slot: u64,
+    /// Its place in the history of the instance. An erasure has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slot: Option<u64>,
     #[schema(value_type = String, format = "uuid")]
     transaction: String,
     /// The time of its events.
     #[schema(value_type = String)]
     at: JsonValue,
-    /// The version of the contract under which they happened.
-    version: u32,
+    /// The version of the contract under which they happened. An erasure is under none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<u32>,
     /// In order. What happened to an instance with a tombstone is not known.
     events: Vec<Called<'a>>,
     /// What the instance has ended as, if what happened to it before was discarded.
     #[serde(skip_serializing_if = "Option::is_none")]
     tombstone: Option<Ended>,
+    /// That the personal values of the instance were erased, wherever they are: copies of them are to be erased, too. Nothing else
+    /// happened to the instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    erasure: Option<Erased>,
 }
 
 /// An instance in a final state.
@@ -107,15 +114,18 @@ pub(crate) struct Ended {
     /// The fields that it has under that version.
     #[schema(value_type = Object)]
     fields: BTreeMap<String, JsonValue>,
+    #[serde(flatten)]
+    hidden: Hidden,
 }
 
 impl Ended {
     /// Nothing if the tombstone cannot be read, which is logged.
-    fn of(entity: &EntityKey, tombstone: &Tombstone) -> Option<Self> {
+    fn of(vault: Option<&Vault>, entity: &EntityKey, tombstone: &Tombstone) -> Option<Self> {
         let snapshot: Result<Snapshot<Instance, EventCall>, _> = tombstone.snapshot();
         let snapshot = snapshot.inspect_err(|cause| error!(%entity, %cause, "a tombstone cannot be read")).ok()?;
-        let fields = snapshot.base.fields().iter().map(|(name, value)| (name.to_string(), value::to_json(value)));
-        Some(Self { state: snapshot.base.state().to_string(), fields: fields.collect() })
+        let (fields, hidden) = shown(vault, snapshot.base.fields().iter());
+        let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        Some(Self { state: snapshot.base.state().to_string(), fields, hidden })
     }
 }
 
@@ -165,7 +175,8 @@ pub(crate) async fn changes<E: Entities<Model = Rebel>>(
         .await
         .map_err(|error| outcome::of_changes(&error))?;
     let wanted = changes.iter().filter(|(change, _)| is_wanted(&classes, change));
-    let changes = wanted.map(|(change, cursors)| entry(change, cursors)).collect();
+    let vault = api.entities.vault();
+    let changes = wanted.map(|(change, cursors)| entry(vault, change, cursors)).collect();
     Ok(Json(Page { changes, next: next.text() }).into_response())
 }
 
@@ -207,18 +218,19 @@ fn is_wanted(classes: &BTreeSet<String>, change: &Known) -> bool {
     classes.is_empty() || classes.contains(change.entity.class())
 }
 
-fn entry<'a>(change: &'a Known, cursors: &Cursors) -> Entry<'a> {
-    let EntityChange { entity, slot, tx, at, version, events, tombstone, .. } = change;
+fn entry<'a>(vault: Option<&Vault>, change: &'a Known, cursors: &Cursors) -> Entry<'a> {
+    let EntityChange { entity, slot, tx, at, version, events, tombstone, erasure, .. } = change;
     Entry {
         cursor: cursors.text(),
         class: entity.class(),
         id: entity.id(),
-        slot: slot.0,
+        slot: erasure.is_none().then_some(slot.0),
         transaction: tx.to_string(),
         at: moment_to_json(*at),
-        version: *version,
-        events: events.iter().map(called).collect(),
-        tombstone: tombstone.as_deref().and_then(|tombstone| Ended::of(entity, tombstone)),
+        version: erasure.is_none().then_some(*version),
+        events: events.iter().map(|call| called(vault, call)).collect(),
+        tombstone: tombstone.as_deref().and_then(|tombstone| Ended::of(vault, entity, tombstone)),
+        erasure: erasure.as_deref().map(Erased::from),
     }
 }
 
@@ -346,14 +358,15 @@ impl<E: Entities<Model = Rebel>> Follower<E> {
         self.looked_at = Instant::now();
         let Read { changes, next, has_more } = read(&self.entities, &self.asked.after, READ_AT_ONCE, DEADLINE).await?;
         let wanted = changes.iter().filter(|(change, _)| is_wanted(&self.asked.classes, change));
-        let events = wanted.map(|(change, cursors)| event(change, cursors)).collect();
+        let vault = self.entities.vault();
+        let events = wanted.map(|(change, cursors)| event(vault, change, cursors)).collect();
         (self.asked.after, self.has_more) = (next, has_more);
         Ok(events)
     }
 }
 
-fn event(change: &Known, cursors: &Cursors) -> Event {
-    let data = Event::default().id(cursors.text()).event("change").json_data(entry(change, cursors));
+fn event(vault: Option<&Vault>, change: &Known, cursors: &Cursors) -> Event {
+    let data = Event::default().id(cursors.text()).event("change").json_data(entry(vault, change, cursors));
     data.expect("texts, numbers and what JSON made of values")
 }
 

@@ -23,7 +23,7 @@ use crate::json::Members;
 use crate::limits::Peer;
 use crate::path::Part;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
-use crate::{body, envelope, outcome, traces, value};
+use crate::{body, envelope, outcome, personal, traces, value};
 
 /// The answer to a command that committed.
 #[derive(Debug, Serialize, ToSchema)]
@@ -179,14 +179,15 @@ where
         };
         let deadline = keep(envelope::deadline(headers), &mut unfit);
         let left = deadline.unwrap_or_default().saturating_sub(peer.held_up());
-        let command = command_of(class, id, event, &members, caller, idempotency_key.flatten(), left);
-        let command = command.map_err(|errors| unfit.extend(errors)).ok();
+        let draft = Draft::of(class, id, event, &members, caller, idempotency_key.flatten(), left);
+        let draft = draft.map_err(|errors| unfit.extend(errors)).ok();
         unfit.extend(uri.query().filter(|query| !query.is_empty()).map(|_| InvalidParameter {
             name: "query".to_owned(),
             problem: "a command takes its parameters from the body".to_owned(),
         }));
-        let (Some(command), true) = (command, unfit.is_empty()) else { return Err(Problem::invalid(unfit)) };
-        (api.admit(peer)?, command)
+        let (Some(draft), true) = (draft, unfit.is_empty()) else { return Err(Problem::invalid(unfit)) };
+        let admitted = api.admit(peer)?;
+        (admitted, draft.command(api).await?)
     };
     let (key, repeatable) = (command.key.clone(), command.idempotency.is_some());
     // A future is copied into each one that awaits it, and this one is as large as all that the engine does.
@@ -197,31 +198,63 @@ where
         .map_err(|error| outcome::of_command(&error, class, &key, repeatable))
 }
 
-/// The command that makes `event` happen with `members` as arguments, or everything that is wrong with it.
-pub(crate) fn command_of(
-    class: &Class,
-    id: Option<&str>,
-    event: &Event,
-    members: &Members<'_>,
+/// A command with its arguments in the clear.
+pub(crate) struct Draft<'a> {
+    class: &'a Class,
+    event: &'a Event,
+    key: EntityKey,
+    /// Those that were sent, and those that are absent without a default.
+    given: Vec<(&'a str, Value)>,
     caller: Option<Caller>,
     idempotency_key: Option<String>,
     deadline: Duration,
-) -> Result<Command<EventCall>, Vec<InvalidParameter>> {
-    let mut unfit = Vec::new();
-    let key = match id {
-        Some(id) => instance(class, id),
-        None => named_after(class, event, caller.as_ref(), idempotency_key.as_deref()),
-    };
-    let key = keep(key, &mut unfit);
-    let call = arguments(event, members).map_err(|errors| unfit.extend(errors)).ok();
-    let (Some(key), Some(call)) = (key, call) else { return Err(unfit) };
-    let call = call.with_caller(caller);
-    let idempotency = idempotency_key.map(|name| Idempotency {
-        fingerprint: fingerprint(&key, event, &call, |name| members.contains_key(name)),
-        principal: call.caller().map(|caller| caller.id().to_string()),
-        key: name,
-    });
-    Ok(Command { key, event: call, then: Vec::new(), idempotency, deadline })
+}
+
+impl<'a> Draft<'a> {
+    /// What makes `event` happen with `members` as arguments, or everything that is wrong with it.
+    pub(crate) fn of(
+        class: &'a Class,
+        id: Option<&str>,
+        event: &'a Event,
+        members: &Members<'_>,
+        caller: Option<Caller>,
+        idempotency_key: Option<String>,
+        deadline: Duration,
+    ) -> Result<Self, Vec<InvalidParameter>> {
+        let mut unfit = Vec::new();
+        let key = match id {
+            Some(id) => instance(class, id),
+            None => named_after(class, event, caller.as_ref(), idempotency_key.as_deref()),
+        };
+        let key = keep(key, &mut unfit);
+        let given = arguments(event, members).map_err(|errors| unfit.extend(errors)).ok();
+        let (Some(key), Some(given)) = (key, given) else { return Err(unfit) };
+        Ok(Self { class, event, key, given, caller, idempotency_key, deadline })
+    }
+
+    /// The command, in which what is personal is sealed.
+    pub(crate) async fn command<E: Entities<Model = Rebel>>(self, api: &Api<E>) -> Result<Command<EventCall>, Problem> {
+        let Self { class, event, key, mut given, caller, idempotency_key, deadline } = self;
+        let mut sealed = Vec::new();
+        if event.params().iter().any(|parameter| matches!(parameter.ty(), Type::Personal(_))) {
+            sealed = Box::pin(personal::seal(api, (class, &key), event, &mut given)).await?;
+        }
+        let names: Vec<&str> = given.iter().map(|(name, _)| *name).collect();
+        let call = event.call(given).map_err(|errors| {
+            let unfit = |error: &enact_rebel::ArgumentError| InvalidParameter {
+                name: "body".to_owned(),
+                problem: error.to_string(),
+            };
+            Problem::invalid(errors.iter().map(unfit).collect())
+        })?;
+        let call = call.with_caller(caller);
+        let idempotency = idempotency_key.map(|name| Idempotency {
+            fingerprint: fingerprint(&key, &call, &names, &sealed),
+            principal: call.caller().map(|caller| caller.id().to_string()),
+            key: name,
+        });
+        Ok(Command { key, event: call, then: Vec::new(), idempotency, deadline })
+    }
 }
 
 pub(crate) fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
@@ -256,8 +289,8 @@ fn keep<T>(result: Result<T, InvalidParameter>, unfit: &mut Vec<InvalidParameter
     result.map_err(|error| unfit.push(error)).ok()
 }
 
-/// The call of `event` with `members` as arguments, or everything that is wrong with them.
-fn arguments(event: &Event, members: &Members<'_>) -> Result<EventCall, Vec<InvalidParameter>> {
+/// The arguments of `event` in `members`, or everything that is wrong with them.
+fn arguments<'a>(event: &'a Event, members: &Members<'_>) -> Result<Vec<(&'a str, Value)>, Vec<InvalidParameter>> {
     let mut unfit = Vec::new();
     let mut given = Vec::with_capacity(event.params().len());
     for parameter in event.params() {
@@ -265,7 +298,7 @@ fn arguments(event: &Event, members: &Members<'_>) -> Result<EventCall, Vec<Inva
         let read = match members.get(name) {
             Some(json) => value::from_json(parameter.ty(), json),
             None if parameter.default().is_some() => continue,
-            None if matches!(parameter.ty(), Type::Optional(_)) => Ok(Value::None),
+            None if value::is_optional(parameter.ty()) => Ok(Value::None),
             None => Err(format!("missing; it is of type {}", parameter.ty())),
         };
         match read {
@@ -278,42 +311,33 @@ fn arguments(event: &Event, members: &Members<'_>) -> Result<EventCall, Vec<Inva
         name: name.to_string(),
         problem: format!("{} has no such parameter", event.name()),
     }));
-    if !unfit.is_empty() {
-        return Err(unfit);
-    }
-    event.call(given).map_err(|errors| {
-        let unfit = |error: &enact_rebel::ArgumentError| InvalidParameter {
-            name: "body".to_owned(),
-            problem: error.to_string(),
-        };
-        errors.iter().map(unfit).collect()
-    })
+    if unfit.is_empty() { Ok(given) } else { Err(unfit) }
 }
 
 /// A digest of all that makes the request what it is: caller, instance, event, and each parameter with its value in
 /// canonical form, each part with its length, so that no two requests read the same. The order and the spelling of the
 /// body do not count: `5` and `"5"` are one Integer. Nor do the roles of the caller, and defaults of parameters that are not among
-/// those that were sent: a request that is sent again gets its one answer, also under a contract with another default.
-fn fingerprint(key: &EntityKey, event: &Event, call: &EventCall, is_sent: impl Fn(&str) -> bool) -> [u8; 32] {
+/// those that were sent (`given`): a request that is sent again gets its one answer, also under a contract with another default. Of what
+/// is `sealed`, what tells it counts: without the key of its subject, nobody finds the value by trying.
+fn fingerprint(key: &EntityKey, call: &EventCall, given: &[&str], sealed: &[(&str, [u8; 32])]) -> [u8; 32] {
     let mut digest = Sha256::new();
-    let mut add = |part: &str| {
+    let mut add = |part: &[u8]| {
         digest.update((part.len() as u64).to_be_bytes());
         digest.update(part);
     };
     if let Some(caller) = call.caller() {
-        add("caller");
-        add(caller.id());
+        add(b"caller");
+        add(caller.id().as_bytes());
     }
-    add("POST");
-    add(key.class());
-    add(key.id());
-    add(call.event());
-    let has_default =
-        |name: &Name| event.params().iter().any(|param| param.name() == name && param.default().is_some());
-    for (name, value) in call.arguments().iter() {
-        if is_sent(name) || !has_default(name) {
-            add(name);
-            add(&value.to_string());
+    add(b"POST");
+    add(key.class().as_bytes());
+    add(key.id().as_bytes());
+    add(call.event().as_bytes());
+    for (name, value) in call.arguments().iter().filter(|(name, _)| given.contains(&&***name)) {
+        add(name.as_bytes());
+        match sealed.iter().find(|(sealed, _)| **sealed == **name) {
+            Some((_, told)) => add(told),
+            None => add(value.to_string().as_bytes()),
         }
     }
     digest.finalize().into()

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::Query;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use enact_entities::{Entities, Happened, History, HistoryPart, Model, Rebel, Slot, Timestamp};
+use enact_entities::{Entities, Happened, History, HistoryPart, Model, Rebel, Slot, Timestamp, Vault};
 use enact_journal::EntityKey;
 use enact_rebel::{EventCall, Instance, Type, Value};
 use serde::Serialize;
@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 use crate::api::Api;
 use crate::limits::Peer;
 use crate::path::Part;
+use crate::personal::{Erased, Hidden, shown};
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::read::{addressed, never_created};
 use crate::{outcome, value};
@@ -40,6 +41,9 @@ pub(crate) struct Page<'a> {
     /// discarded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     discarded: bool,
+    /// When the personal values of the instance were erased, here and wherever else they were.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    erasures: Vec<Erased>,
 }
 
 /// What one transaction did to the instance.
@@ -61,6 +65,8 @@ struct Entry<'a> {
     /// The fields that it changed, with their new values.
     #[schema(value_type = Object)]
     changed: BTreeMap<&'a str, JsonValue>,
+    #[serde(flatten)]
+    hidden: Hidden,
 }
 
 /// One event.
@@ -70,6 +76,8 @@ pub(crate) struct Called<'a> {
     event: &'a str,
     #[schema(value_type = Object)]
     arguments: BTreeMap<&'a str, JsonValue>,
+    #[serde(flatten)]
+    hidden: Hidden,
     /// The caller, if one was known.
     #[serde(skip_serializing_if = "Option::is_none")]
     caller: Option<&'a str>,
@@ -100,6 +108,8 @@ pub(crate) struct Past<'a> {
     /// The fields that the instance had under that version.
     #[schema(value_type = Object)]
     fields: BTreeMap<&'a str, JsonValue>,
+    #[serde(flatten)]
+    hidden: Hidden,
 }
 
 type Known = Happened<Instance, EventCall>;
@@ -125,9 +135,11 @@ pub(crate) async fn history<E: Entities<Model = Rebel>>(
     }
     let next = transactions.last().filter(|_| has_more).map(|last| last.slot.0);
     let earlier = std::iter::once(&before).chain(transactions.iter().map(|happened| &happened.state));
-    let entries = transactions.iter().zip(earlier).map(|(happened, before)| entry(happened, before));
+    let vault = api.entities.vault();
+    let entries = transactions.iter().zip(earlier).map(|(happened, before)| entry(vault, happened, before));
     let transactions = entries.collect();
-    let page = Page { class: key.class(), id: key.id(), transactions, next, discarded: is_discarded };
+    let erasures = vault.map(|vault| vault.erasures(&key)).unwrap_or_default().iter().map(Erased::from).collect();
+    let page = Page { class: key.class(), id: key.id(), transactions, next, discarded: is_discarded, erasures };
     Ok(Json(page).into_response())
 }
 
@@ -157,6 +169,7 @@ pub(crate) async fn past<E: Entities<Model = Rebel>>(
         });
     };
     let Happened { tx, version, state, .. } = last;
+    let (fields, hidden) = shown(api.entities.vault(), state.fields().iter());
     let past = Past {
         class: key.class(),
         id: key.id(),
@@ -164,7 +177,8 @@ pub(crate) async fn past<E: Entities<Model = Rebel>>(
         transaction: tx.to_string(),
         version: *version,
         state: state.state(),
-        fields: state.fields().iter().map(|(name, value)| (&**name, value::to_json(value))).collect(),
+        fields,
+        hidden,
     };
     Ok(Json(past).into_response())
 }
@@ -188,25 +202,28 @@ async fn ask<E: Entities<Model = Rebel>>(
     }
 }
 
-fn entry<'a>(happened: &'a Known, before: &Instance) -> Entry<'a> {
+fn entry<'a>(vault: Option<&Vault>, happened: &'a Known, before: &Instance) -> Entry<'a> {
     let Happened { slot, tx, at, version, events, state } = happened;
     let had = |name: &str, value: &Value| before.fields().get(name).is_some_and(|earlier| earlier == value);
-    let changed = state.fields().iter().filter(|(name, value)| !had(name, value));
+    let (changed, hidden) = shown(vault, state.fields().iter().filter(|(name, value)| !had(name, value)));
     Entry {
         slot: slot.0,
         transaction: tx.to_string(),
         at: moment_to_json(*at),
         version: *version,
-        events: events.iter().map(called).collect(),
+        events: events.iter().map(|call| called(vault, call)).collect(),
         state: state.state(),
-        changed: changed.map(|(name, value)| (&**name, value::to_json(value))).collect(),
+        changed,
+        hidden,
     }
 }
 
-pub(crate) fn called(call: &EventCall) -> Called<'_> {
+pub(crate) fn called<'a>(vault: Option<&Vault>, call: &'a EventCall) -> Called<'a> {
+    let (arguments, hidden) = shown(vault, call.arguments().iter());
     Called {
         event: call.event(),
-        arguments: call.arguments().iter().map(|(name, value)| (&**name, value::to_json(value))).collect(),
+        arguments,
+        hidden,
         caller: call.caller().map(|caller| &**caller.id()),
         due: call.due().map(|due| value::to_json(&Value::Timestamp(due))),
         refused: call.is_note(),

@@ -5,12 +5,13 @@
 //! Components of ours are called `enact.…`, those of a class `Account`, `Account.range` and `Account.Withdraw`; names of
 //! the language have no dots, so they cannot meet.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::http::HeaderName;
 use enact_entities::Strategies;
 use enact_projection::is_ordered;
-use enact_rebel::{Class, Event, Spec, Type};
+use enact_rebel::{Class, Event, Name, Param, Spec, Type};
 use serde_json::json;
 use utoipa::ToSchema;
 use utoipa::openapi::header::HeaderBuilder;
@@ -36,11 +37,12 @@ use crate::envelope::{
     DEADLINE_DEFAULT, DEADLINE_MAX, DEADLINE_MS, IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_REPLAYED,
 };
 use crate::metrics::TEXT;
+use crate::personal::Erased;
 use crate::problem::{PROBLEM_JSON, ProblemBody};
 use crate::rates::Rate;
 use crate::readers::{self, Readers};
 use crate::schema::{ID_PATTERN, given, taken, text_forms, with_default};
-use crate::value::to_json;
+use crate::value::{is_optional, to_json};
 use crate::{changes, history, query as queries};
 
 const JSON: &str = "application/json";
@@ -92,6 +94,10 @@ pub(crate) fn document(
     describe::<changes::Page<'_>>(&mut own);
     describe::<history::Page<'_>>(&mut own);
     describe::<history::Past<'_>>(&mut own);
+    let subjects = subjects(spec);
+    if !subjects.is_empty() {
+        describe::<Erased>(&mut own);
+    }
     describe::<Health>(&mut own);
     describe::<Readiness>(&mut own);
     for (name, schema) in own.into_iter().chain(text_forms()) {
@@ -105,6 +111,10 @@ pub(crate) fn document(
         paths = paths.path(format!("/{name}"), PathItem::new(HttpMethod::Get, query(class, reading)));
         let path = format!("/{name}/{{id}}/-/history");
         paths = paths.path(path, PathItem::new(HttpMethod::Get, history(class, reading)));
+        if subjects.contains(name) {
+            let path = format!("/{name}/{{id}}/-/erase");
+            paths = paths.path(path, PathItem::new(HttpMethod::Post, erasure(class, access)));
+        }
         for event in class.events().iter().filter(|event| event.is_read()) {
             let path = format!("/{name}/{{id}}/{}", event.name());
             let asking = if event.roles().is_empty() { reading } else { access };
@@ -282,7 +292,9 @@ fn query(class: &Class, access: Access) -> Operation {
     };
     let state = parameter("state".to_owned(), "The state that they are in", state_name(class).into());
     let identity = class.identity().iter().map(|field| (field, true));
-    let fields = identity.chain(class.fields().iter().map(|field| (field.name(), is_ordered(field.ty()))));
+    let is_asked_for = |field: &&enact_rebel::Field| !matches!(field.ty(), Type::Personal(_));
+    let fields =
+        identity.chain(class.fields().iter().filter(is_asked_for).map(|field| (field.name(), is_ordered(field.ty()))));
     let conditions = fields.flat_map(|(field, is_ordered)| {
         let is = parameter(field.to_string(), "The value that they have, in the form of the language", text().into());
         let compared = [("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than")];
@@ -399,6 +411,42 @@ fn history(class: &Class, access: Access) -> Operation {
         .response("404", problem("The instance was never created"))
         .response("422", problem("Id, query or headers are not as declared"))
         .response("504", problem("The deadline passed before all was read"));
+    everywhere(operation, access).build()
+}
+
+/// The classes whose instances are subjects of personal values.
+fn subjects(spec: &Spec) -> BTreeSet<Name> {
+    let mut subjects = BTreeSet::new();
+    for class in spec.classes() {
+        for event in class.events() {
+            let is_personal = |parameter: &&Param| matches!(parameter.ty(), Type::Personal(_));
+            subjects.extend(event.params().iter().filter(is_personal).filter_map(|parameter| {
+                let Some(subject) = parameter.subject() else { return Some(Arc::clone(class.name())) };
+                match event.params().iter().find(|other| other.name() == subject)?.ty() {
+                    Type::Reference { class, .. } => Some(Arc::clone(class)),
+                    _ => None,
+                }
+            }));
+        }
+    }
+    subjects
+}
+
+/// `POST /{Class}/{id}/-/erase`
+fn erasure(class: &Class, access: Access) -> Operation {
+    let name = class.name();
+    let content = ContentBuilder::new().schema(Some(reference(Erased::name()))).build();
+    let erased = ResponseBuilder::new().description("They are erased, or were before").content(JSON, content).build();
+    let operation = OperationBuilder::new()
+        .operation_id(Some(format!("{name}.erase")))
+        .tag(&**name)
+        .summary(Some(format!("Erase the personal values of an instance of {name}, wherever they are")))
+        .parameter(id())
+        .parameter(deadline())
+        .response("200", erased)
+        .response("404", problem("No personal value of the instance was ever stored"))
+        .response("422", problem("Id or headers are not as declared"))
+        .response("504", problem("It is not known yet whether they are erased"));
     everywhere(operation, access).build()
 }
 
@@ -610,7 +658,7 @@ fn parameters(event: &Event) -> ObjectBuilder {
         let (name, ty) = (&**parameter.name(), taken(parameter.ty()));
         match (parameter.default(), parameter.ty()) {
             (Some(default), _) => schema.property(name, with_default(ty, to_json(default))),
-            (None, Type::Optional(_)) => schema.property(name, ty),
+            (None, optional) if is_optional(optional) => schema.property(name, ty),
             (None, _) => schema.property(name, ty).required(name),
         }
     })
@@ -622,12 +670,23 @@ fn instance(class: &Class) -> ObjectBuilder {
         .fields()
         .iter()
         .fold(closed(), |schema, field| schema.property(&**field.name(), given(field.ty())).required(&**field.name()));
-    addressed(class)
+    let instance = addressed(class)
         .property("state", state_name(class))
         .required("state")
         .property("fields", fields)
-        .required("fields")
-        .description(words(class.documentation()))
+        .required("fields");
+    let is_personal = |field: &enact_rebel::Field| matches!(field.ty(), Type::Personal(_));
+    let hidden = |description: &str| {
+        let name = ObjectBuilder::new().schema_type(JsonType::String);
+        ArrayBuilder::new().items(name).description(Some(description))
+    };
+    let instance = match class.fields().iter().any(is_personal) {
+        true => instance
+            .property("erased", hidden("The personal fields that are null because they were erased"))
+            .property("unreadable", hidden("The personal fields that are null because their keys cannot be read")),
+        false => instance,
+    };
+    instance.description(words(class.documentation()))
 }
 
 /// The answer to a read of all outcomes.

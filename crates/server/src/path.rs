@@ -25,6 +25,8 @@ pub(crate) enum Place<'a> {
     Pair(Part<'a>, Part<'a>),
     /// `/{Class}/{id}/-/history`
     History(Part<'a>, Part<'a>),
+    /// `/{Class}/{id}/-/erase`
+    Erasure(Part<'a>, Part<'a>),
     /// `/{Class}/{id}/{Event}`
     Event(Part<'a>, Part<'a>, Part<'a>),
 }
@@ -45,6 +47,7 @@ impl<'a> Place<'a> {
             ("-", Some("batch"), None, ..) => Self::Batch,
             ("-", Some("changes"), None, ..) => Self::Changes,
             (class, Some(id), Some("-"), Some("history"), None) => Self::History(Part(class), Part(id)),
+            (class, Some(id), Some("-"), Some("erase"), None) => Self::Erasure(Part(class), Part(id)),
             (class, None, ..) if !class.is_empty() => Self::Class(Part(class)),
             (class, Some(second), None, ..) if !second.is_empty() => Self::Pair(Part(class), Part(second)),
             (class, Some(id), Some(event), None, _) if !event.is_empty() => {
@@ -98,6 +101,7 @@ mod tests {
             ("/Account/A/Open/more", None),
             ("/Account/A/-/history", Some(Place::History(Part("Account"), Part("A")))),
             ("/Account/A/-/history/", None),
+            ("/Account/A/-/erase", Some(Place::Erasure(Part("Account"), Part("A")))),
             ("/Account/A/-/other", None),
             ("/Account/A/history", event("Account", "A", "history")),
             ("/health/", None),

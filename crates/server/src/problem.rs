@@ -29,6 +29,8 @@ pub(crate) enum ProblemKind {
     NoSuchInstance,
     /// The instance has ended, and what it was before is not kept any more.
     HistoryDiscarded,
+    /// No personal value of the instance was ever stored.
+    NothingPersonal,
     /// The resource does not know this method.
     MethodNotAllowed,
     /// The body did not arrive in time.
@@ -63,6 +65,8 @@ pub(crate) enum ProblemKind {
     Unusable,
     /// The disk could not be read just now.
     Unreadable,
+    /// The keys of personal values cannot be used.
+    KeysUnusable,
     /// The engine has failed and takes nothing until the server is started again.
     Failed,
     /// More requests than the caller, or the client, may send.
@@ -86,7 +90,7 @@ pub(crate) enum ProblemKind {
 impl ProblemKind {
     /// All of them.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 31] = {
+    pub(crate) const ALL: [Self; 33] = {
         use ProblemKind as K;
         [
             K::NoSuchResource,
@@ -94,6 +98,7 @@ impl ProblemKind {
             K::NoSuchEvent,
             K::NoSuchInstance,
             K::HistoryDiscarded,
+            K::NothingPersonal,
             K::MethodNotAllowed,
             K::BodyTimeout,
             K::Unauthenticated,
@@ -111,6 +116,7 @@ impl ProblemKind {
             K::HeadersTooLarge,
             K::Unusable,
             K::Unreadable,
+            K::KeysUnusable,
             K::Failed,
             K::RateLimited,
             K::Overloaded,
@@ -138,6 +144,7 @@ impl ProblemKind {
             K::NoSuchEvent => ("no-such-event", StatusCode::NOT_FOUND, "No such event"),
             K::NoSuchInstance => ("no-such-instance", StatusCode::NOT_FOUND, "No such instance"),
             K::HistoryDiscarded => ("history-discarded", StatusCode::GONE, "The history was discarded"),
+            K::NothingPersonal => ("nothing-personal", StatusCode::NOT_FOUND, "Nothing personal"),
             K::MethodNotAllowed => ("method-not-allowed", StatusCode::METHOD_NOT_ALLOWED, "Method not allowed"),
             K::BodyTimeout => ("body-timeout", StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time"),
             K::Unauthenticated => ("unauthenticated", StatusCode::UNAUTHORIZED, "Unauthenticated"),
@@ -161,6 +168,7 @@ impl ProblemKind {
             }
             K::Unusable => ("unusable", StatusCode::INTERNAL_SERVER_ERROR, "An entity cannot be used"),
             K::Unreadable => ("unreadable", StatusCode::SERVICE_UNAVAILABLE, "The disk cannot be read"),
+            K::KeysUnusable => ("keys-unusable", StatusCode::SERVICE_UNAVAILABLE, "The keys cannot be used"),
             K::Failed => ("failed", StatusCode::SERVICE_UNAVAILABLE, "Failed"),
             K::RateLimited => ("rate-limited", StatusCode::TOO_MANY_REQUESTS, "Too many requests"),
             K::Overloaded => ("overloaded", StatusCode::SERVICE_UNAVAILABLE, "Overloaded"),

@@ -53,7 +53,8 @@ pub(crate) async fn query<E: Entities<Model = Rebel>>(
         Err(error @ ProjectionError::Mark) => return Err(Problem::invalid(vec![invalid("after", error.to_string())])),
         Err(error) => return Err(outcome::of_query(&error)),
     };
-    let instances = found.iter().map(|object| One::of(&object.key, &object.instance)).collect();
+    let vault = api.entities.vault();
+    let instances = found.iter().map(|object| One::of(vault, &object.key, &object.instance)).collect();
     Ok(Json(Page { class: class.name(), instances, next: next.map(|mark| mark.to_string()) }).into_response())
 }
 

@@ -8,9 +8,9 @@ use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use enact_entities::{Entities, Range, ReadMode, Rebel, TxId, Values, View};
+use enact_entities::{Entities, Range, ReadMode, Rebel, TxId, Values, Vault, View};
 use enact_journal::EntityKey;
-use enact_rebel::{Class, Instance, Value};
+use enact_rebel::{Class, Instance, Name, Value};
 use serde::Serialize;
 use serde_json::Value as JsonValue;
 
@@ -18,6 +18,7 @@ use crate::api::{Api, instance};
 use crate::command::undecodable;
 use crate::limits::Peer;
 use crate::path::Part;
+use crate::personal::{Hidden, shown};
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::{envelope, history, outcome, traces, value};
 
@@ -28,6 +29,8 @@ pub(crate) struct One<'a> {
     id: &'a str,
     state: &'a str,
     fields: BTreeMap<&'a str, JsonValue>,
+    #[serde(flatten)]
+    hidden: Hidden,
 }
 
 /// All that an instance may be, depending on what is not decided yet.
@@ -76,8 +79,8 @@ pub(crate) async fn read<E: Entities<Model = Rebel>>(
     let _admitted = api.admit(peer)?;
     let reading = api.entities.read(&key, mode, after, deadline.saturating_sub(peer.held_up()));
     match Box::pin(reading).await {
-        Ok(View::One { state, exists: true }) => Ok(Json(One::of(&key, &state)).into_response()),
-        Ok(View::Range(range)) if range.exists => Ok(outcomes(class, &key, &range)),
+        Ok(View::One { state, exists: true }) => Ok(Json(One::of(api.entities.vault(), &key, &state)).into_response()),
+        Ok(View::Range(range)) if range.exists => Ok(outcomes(api.entities.vault(), class, &key, &range)),
         Ok(_) => Err(never_created(&key)),
         Err(error) => Err(outcome::of_read(&error, &key)),
     }
@@ -159,13 +162,13 @@ fn modifiers(
 }
 
 impl<'a> One<'a> {
-    pub(crate) fn of(key: &'a EntityKey, instance: &'a Instance) -> Self {
-        let fields = instance.fields().iter().map(|(name, value)| (&**name, value::to_json(value))).collect();
-        Self { class: key.class(), id: key.id(), state: instance.state(), fields }
+    pub(crate) fn of(vault: Option<&Vault>, key: &'a EntityKey, instance: &'a Instance) -> Self {
+        let (fields, hidden) = shown(vault, instance.fields().iter());
+        Self { class: key.class(), id: key.id(), state: instance.state(), fields, hidden }
     }
 }
 
-fn outcomes(class: &Class, key: &EntityKey, range: &Range) -> Response {
+fn outcomes(vault: Option<&Vault>, class: &Class, key: &EntityKey, range: &Range) -> Response {
     let fields = range.fields.iter().map(|field| {
         let bound = |text: &str| -> JsonValue {
             let declared = class.fields().iter().find(|declared| **declared.name() == *field.name);
@@ -174,12 +177,18 @@ fn outcomes(class: &Class, key: &EntityKey, range: &Range) -> Response {
                 None => JsonValue::from(text),
             }
         };
+        let field_name: Name = field.name.as_str().into();
         let possible = match &field.values {
             Values::Between { low, high } => Possible::Bounds { low: bound(low), high: bound(high) },
             Values::Elements { certain, possible } => {
                 Possible::Elements { certain: array(certain), possible: possible.as_ref().map(array) }
             }
-            Values::Among(values) => Possible::Values { values: values.as_ref().map(array) },
+            Values::Among(values) => {
+                // What was erased is `null`, and so is what cannot be read.
+                let show =
+                    |value: &Value| shown(vault, [(&field_name, value)]).0.into_values().next().unwrap_or_default();
+                Possible::Values { values: values.as_ref().map(|values| values.iter().map(show).collect()) }
+            }
         };
         (field.name.as_str(), possible)
     });

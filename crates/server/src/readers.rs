@@ -26,25 +26,25 @@ pub(crate) const DESCRIPTION: &str = "openapi.json";
 /// Who may read what. Without a rule, everything is for anybody.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readers {
-    of_name: BTreeMap<String, ReadDemand>,
-    of_others: Option<ReadDemand>,
+    of_name: BTreeMap<String, RoleDemand>,
+    of_others: Option<RoleDemand>,
 }
 
-/// What is demanded of those who read. Its text form is `*`, or roles with commas between them.
+/// What is demanded of those who read, or erase. Its text form is `*`, or roles with commas between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReadDemand {
+pub enum RoleDemand {
     /// To be a known caller.
     Caller,
     /// To have one of these roles, of which there is one at least.
     Roles(BTreeSet<String>),
 }
 
-/// A text that demands nothing of readers.
+/// A text that demands nothing of callers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected: `*` for all callers, or roles with commas between them, each of 1 to {CALLER_NAME_BYTES_MAX} letters, digits and `_`"
 )]
-pub struct ReadDemandError;
+pub struct RoleDemandError;
 
 /// A rule for nothing that there is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,28 +56,37 @@ pub struct ReadersError {
     pub classes: String,
 }
 
-impl FromStr for ReadDemand {
-    type Err = ReadDemandError;
+impl FromStr for RoleDemand {
+    type Err = RoleDemandError;
 
-    fn from_str(text: &str) -> Result<Self, ReadDemandError> {
+    fn from_str(text: &str) -> Result<Self, RoleDemandError> {
         match text {
             "*" => Ok(Self::Caller),
             roles if roles.split(',').all(is_role) => Ok(Self::Roles(roles.split(',').map(str::to_owned).collect())),
-            _ => Err(ReadDemandError),
+            _ => Err(RoleDemandError),
         }
     }
 }
 
-impl ReadDemand {
+impl RoleDemand {
     fn is_met_by(&self, caller: &Caller) -> bool {
         match self {
             Self::Caller => true,
             Self::Roles(roles) => roles.iter().any(|role| caller.has(role)),
         }
     }
+
+    /// Lets `caller` do what this is demanded for.
+    pub(crate) fn admit(&self, what: &str, caller: Option<&Caller>) -> Result<(), Problem> {
+        match caller {
+            Some(caller) if self.is_met_by(caller) => Ok(()),
+            Some(_) => Err(Problem::new(ProblemKind::Forbidden, format!("{what} needs {}", needed(self)))),
+            None => Err(nobody(&format!("{what} needs {}, and the request has no caller", needed(self)))),
+        }
+    }
 }
 
-impl fmt::Display for ReadDemand {
+impl fmt::Display for RoleDemand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Caller => f.write_str("*"),
@@ -89,14 +98,14 @@ impl fmt::Display for ReadDemand {
 impl Readers {
     /// With a rule for the paths below `/name`, instead of the one that there was.
     #[must_use]
-    pub fn with(mut self, name: &str, demand: ReadDemand) -> Self {
+    pub fn with(mut self, name: &str, demand: RoleDemand) -> Self {
         self.of_name.insert(name.to_owned(), demand);
         self
     }
 
     /// With a rule for all names without one of their own, instead of the one that there was.
     #[must_use]
-    pub fn with_others(mut self, demand: ReadDemand) -> Self {
+    pub fn with_others(mut self, demand: RoleDemand) -> Self {
         self.of_others = Some(demand);
         self
     }
@@ -123,7 +132,7 @@ impl Readers {
     }
 
     /// What is demanded of those who read what is below `/name`, if something is.
-    pub(crate) fn demand(&self, name: &str) -> Option<&ReadDemand> {
+    pub(crate) fn demand(&self, name: &str) -> Option<&RoleDemand> {
         self.of_name.get(name).or(self.of_others.as_ref())
     }
 
@@ -134,12 +143,7 @@ impl Readers {
 
     /// Lets `caller` read what is below `/name`.
     pub(crate) fn admit(&self, name: &str, caller: Option<&Caller>) -> Result<(), Problem> {
-        let Some(demand) = self.demand(name) else { return Ok(()) };
-        match caller {
-            Some(caller) if demand.is_met_by(caller) => Ok(()),
-            Some(_) => Err(Problem::new(ProblemKind::Forbidden, format!("reading /{name} needs {}", needed(demand)))),
-            None => Err(nobody(&format!("reading /{name} needs {}, and the request has no caller", needed(demand)))),
-        }
+        self.demand(name).map_or(Ok(()), |demand| demand.admit(&format!("reading /{name}"), caller))
     }
 
     /// The classes that `caller` may read, of changes in all of them; nothing if these are all that there are.
@@ -171,10 +175,10 @@ fn nobody(detail: &str) -> Problem {
     Problem::new(ProblemKind::Unauthenticated, detail).with_header(axum::http::header::WWW_AUTHENTICATE, challenge)
 }
 
-fn needed(demand: &ReadDemand) -> String {
+fn needed(demand: &RoleDemand) -> String {
     match demand {
-        ReadDemand::Caller => "a caller".to_owned(),
-        ReadDemand::Roles(roles) => {
+        RoleDemand::Caller => "a caller".to_owned(),
+        RoleDemand::Roles(roles) => {
             let roles: Vec<&str> = roles.iter().map(String::as_str).collect();
             format!("the role {}", roles.join(" or "))
         }
@@ -199,13 +203,13 @@ mod tests {
             ("1st", None),
             ("*,auditor", None),
         ] {
-            assert_eq!(text.parse::<ReadDemand>().ok().map(|demand| demand.to_string()).as_deref(), expected, "{text}");
+            assert_eq!(text.parse::<RoleDemand>().ok().map(|demand| demand.to_string()).as_deref(), expected, "{text}");
         }
     }
 
     #[test]
     fn the_rule_of_a_name_precedes_that_of_all_others() {
-        let demand = |text: &str| text.parse::<ReadDemand>().expect("a demand");
+        let demand = |text: &str| text.parse::<RoleDemand>().expect("a demand");
         let caller = |roles: &[&str]| Caller::new("alice", roles.iter().copied()).expect("a caller");
         let one = Readers::default().with("Account", demand("teller"));
         let both = one.clone().with_others(demand("auditor")).with(METRICS, demand("*"));
@@ -232,7 +236,7 @@ mod tests {
         for (name, is_known) in
             [("Lamp", true), (METRICS, true), (DESCRIPTION, true), ("lamp", false), ("health", false)]
         {
-            assert_eq!(Readers::default().with(name, ReadDemand::Caller).check(&spec).is_ok(), is_known, "{name}");
+            assert_eq!(Readers::default().with(name, RoleDemand::Caller).check(&spec).is_ok(), is_known, "{name}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The types of the language as JSON schemas: what [`value`](crate::value) reads and writes.
 
+use std::sync::Arc;
+
 use enact_rebel::{RecordType, Type};
 use serde_json::{Value as JsonValue, json};
 use utoipa::openapi::schema::{
@@ -25,6 +27,7 @@ pub(crate) fn taken(ty: &Type) -> RefOr<Schema> {
         Type::Set(element) => set_of(taken(element)),
         Type::Record(record) => taken_record(record),
         Type::List(_) | Type::Map(_) | Type::Optional(_) => composed(ty, taken),
+        Type::Personal(ty) => taken(ty),
         other => given(other),
     }
 }
@@ -39,6 +42,8 @@ pub(crate) fn given(ty: &Type) -> RefOr<Schema> {
             .into(),
         Type::Set(element) => set_of(given(element)),
         Type::List(_) | Type::Map(_) | Type::Record(_) | Type::Optional(_) => composed(ty, given),
+        // What was erased is null.
+        Type::Personal(ty) => given(&Type::Optional(Arc::clone(ty))),
         Type::Decimal(decimals) => ObjectBuilder::new()
             .schema_type(JsonType::String)
             .pattern(Some(match decimals {

@@ -9,6 +9,7 @@
 //! | `Map[K, V]` | an object; its names are the text forms of the keys |
 //! | a record | an object with a member for each field; one that is optional or has a default may be missing |
 //! | `T?` | `null`, or what `T` is |
+//! | `T @personal` | what `T` is; `null` if it was erased |
 //! | a class | the id of an instance, as a string |
 //! | any other | its text form, as a string: `"EUR 12.50"`, `"2.5%"`, `"2026-11-21"` |
 //!
@@ -39,6 +40,8 @@ pub(crate) fn from_json(ty: &Type, json: &Json<'_>) -> Result<Value, String> {
         }
         (Type::Optional(_), Json::Null) => Ok(Value::None),
         (Type::Optional(ty), present) => from_json(ty, present),
+        // In the clear: it is sealed before it is an argument.
+        (Type::Personal(ty), clear) => from_json(ty, clear),
         (Type::Decimal(_), Json::Number(number)) if number.is_i64() => {
             Value::parse(ty, &number.to_string()).map_err(|error| error.to_string())
         }
@@ -116,7 +119,25 @@ fn bounded(count: usize) -> Result<(), String> {
 
 /// Whether a value of this type is written as its text form.
 fn is_text(ty: &Type) -> bool {
-    !matches!(ty, Type::Boolean | Type::Set(_) | Type::List(_) | Type::Map(_) | Type::Record(_) | Type::Optional(_))
+    !matches!(
+        ty,
+        Type::Boolean
+            | Type::Set(_)
+            | Type::List(_)
+            | Type::Map(_)
+            | Type::Record(_)
+            | Type::Optional(_)
+            | Type::Personal(_)
+    )
+}
+
+/// Whether a value of this type may be left out.
+pub(crate) fn is_optional(ty: &Type) -> bool {
+    match ty {
+        Type::Optional(_) => true,
+        Type::Personal(ty) => is_optional(ty),
+        _ => false,
+    }
 }
 
 fn expected(ty: &Type, json: &Json<'_>) -> String {

@@ -19,6 +19,7 @@ pub(crate) enum Endpoint {
     Ask,
     Query,
     History,
+    Erasure,
     Changes,
     Health,
     Ready,
@@ -34,9 +35,9 @@ const STATUSES: [u16; 19] =
 
 impl Endpoint {
     /// What they are called, in their order.
-    const NAMES: [&str; 12] = [
-        "command", "batch", "read", "ask", "query", "history", "changes", "health", "ready", "metrics", "openapi",
-        "other",
+    const NAMES: [&str; 13] = [
+        "command", "batch", "read", "ask", "query", "history", "erase", "changes", "health", "ready", "metrics",
+        "openapi", "other",
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -52,6 +53,7 @@ impl Endpoint {
             Some(Place::Event(..)) if is_read => Self::Ask,
             Some(Place::Class(_)) if is_read => Self::Query,
             Some(Place::History(..)) if is_read => Self::History,
+            Some(Place::Erasure(..)) if method == Method::POST => Self::Erasure,
             Some(Place::Changes) if is_read => Self::Changes,
             Some(Place::Health) if is_read => Self::Health,
             Some(Place::Readiness) if is_read => Self::Ready,
@@ -118,6 +120,8 @@ mod tests {
             (Method::GET, "/Account/A/Balance", "ask"),
             (Method::GET, "/Account", "query"),
             (Method::GET, "/Account/A/-/history", "history"),
+            (Method::POST, "/Account/A/-/erase", "erase"),
+            (Method::GET, "/Account/A/-/erase", "other"),
             (Method::GET, "/-/changes", "changes"),
             (Method::GET, "/health", "health"),
             (Method::GET, "/health/ready", "ready"),

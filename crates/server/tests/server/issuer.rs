@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use enact_entities::EngineOptions;
 use enact_journal::Memory;
 use enact_server::{
-    Issuer, IssuerOptions, KEYS_FETCH_EVERY, KEYS_FETCH_PAUSE, KEYS_KEPT, Options, ReadDemand, Readers,
+    Issuer, IssuerOptions, KEYS_FETCH_EVERY, KEYS_FETCH_PAUSE, KEYS_KEPT, Options, Readers, RoleDemand,
     SUBJECT_BYTES_MAX, TOKEN_LEEWAY, Tokens,
 };
 use parking_lot::Mutex;
@@ -149,7 +149,7 @@ fn bank(site: &Site) -> Bank {
     // The digest of `123456`.
     let line = b"8d969eef6ecad3c29a3a629280e686cf0c3f5d5a86aff3ca12020c923adc6c92 bob teller";
     let tokens = Tokens::parse(line).expect("well formed");
-    let readers = Readers::default().with_others(ReadDemand::Caller);
+    let readers = Readers::default().with_others(RoleDemand::Caller);
     let options = |options| Options { issuer: Some(issuer), tokens: Some(tokens), readers, ..options };
     Bank::of(CONTRACT, Memory::new(), EngineOptions::default(), options)
 }

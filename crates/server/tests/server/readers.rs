@@ -9,7 +9,7 @@ use axum::http::{Request, StatusCode};
 use enact_entities::EngineOptions;
 use enact_journal::Memory;
 use enact_rebel::Timestamp;
-use enact_server::{Options, ReadDemand, Readers, Token, Tokens, caller_from_outside};
+use enact_server::{Options, Readers, RoleDemand, Token, Tokens, caller_from_outside};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -104,7 +104,7 @@ fn bearer(byte: u8) -> String {
 }
 
 fn accounts_for_auditors() -> Readers {
-    Readers::default().with("Account", "auditor".parse::<ReadDemand>().expect("a demand"))
+    Readers::default().with("Account", "auditor".parse::<RoleDemand>().expect("a demand"))
 }
 
 fn names(answer: &Answer) -> Vec<String> {
@@ -138,7 +138,7 @@ async fn changes_are_those_of_the_classes_that_the_caller_may_read_and_cursors_p
         }
         assert_eq!(names(&served.get("/-/changes?class=Lamp", caller).await), ["Lamp/a", "Lamp/b"]);
     }
-    let closed = Served::of(Readers::default().with_others(ReadDemand::Caller));
+    let closed = Served::of(Readers::default().with_others(RoleDemand::Caller));
     closed.fill().await;
     assert_eq!(closed.get("/-/changes", None).await.status, 401, "none is left");
     assert_eq!(names(&closed.get("/-/changes", Some(TELLER)).await).len(), 3);
@@ -222,7 +222,7 @@ async fn a_read_event_with_roles_is_for_these_and_nothing_is_loaded_for_others()
 
 #[tokio::test]
 async fn the_description_says_what_readers_need() {
-    let served = Served::of(accounts_for_auditors().with("metrics", ReadDemand::Caller));
+    let served = Served::of(accounts_for_auditors().with("metrics", RoleDemand::Caller));
     let paths = served.get("/openapi.json", None).await.body["paths"].take();
     for (path, is_restricted) in [
         ("/Account", true),

@@ -1,0 +1,161 @@
+//! Personal values: sealed on their way in, opened on their way out; and `POST /{Class}/{id}/-/erase`, which erases them.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use enact_entities::{Entities, EraseError, Erasure, Kept, Rebel, Vault, VaultError};
+use enact_journal::EntityKey;
+use enact_rebel::{Caller, Class, Event, Name, Reference, Type, Value};
+use serde::Serialize;
+use serde_json::Value as JsonValue;
+use tokio::time::timeout;
+use utoipa::ToSchema;
+
+use crate::api::{Api, instance};
+use crate::command::undecodable;
+use crate::envelope;
+use crate::history::moment_to_json;
+use crate::limits::Peer;
+use crate::path::Part;
+use crate::problem::{Problem, ProblemKind};
+use crate::value::to_json;
+
+/// The names of personal values that are shown as `null`.
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[schema(as = enact::Hidden)]
+pub(crate) struct Hidden {
+    /// Those that were erased.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    erased: Vec<String>,
+    /// Those whose keys cannot be read; the server logs why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreadable: Vec<String>,
+}
+
+/// `values` as clients see them, and what they do not see.
+pub(crate) fn shown<'a>(
+    vault: Option<&Vault>,
+    values: impl IntoIterator<Item = (&'a Name, &'a Value)>,
+) -> (BTreeMap<&'a str, JsonValue>, Hidden) {
+    let mut hidden = Hidden::default();
+    let mut show = |name: &str, value: &Value| {
+        let Value::Sealed(sealed) = value else { return to_json(value) };
+        match vault.map(|vault| vault.open(sealed)) {
+            Some(Ok(Some(value))) => return to_json(&value),
+            Some(Ok(None)) => hidden.erased.push(name.to_owned()),
+            Some(Err(error)) => {
+                tracing::error!(%error, "a personal value cannot be read");
+                hidden.unreadable.push(name.to_owned());
+            }
+            None => hidden.unreadable.push(name.to_owned()),
+        }
+        JsonValue::Null
+    };
+    let shown = values.into_iter().map(|(name, value)| (&**name, show(name, value))).collect();
+    (shown, hidden)
+}
+
+/// Seals those of the `given` arguments of `event` that are personal. Returns what tells equal ones from others, by name.
+pub(crate) async fn seal<'a, E: Entities<Model = Rebel>>(
+    api: &Api<E>,
+    (class, key): (&Class, &EntityKey),
+    event: &Event,
+    given: &mut [(&'a str, Value)],
+) -> Result<Vec<(&'a str, [u8; 32])>, Problem> {
+    let mut fingerprints = Vec::new();
+    for parameter in event.params() {
+        let Some(index) = given.iter().position(|(name, _)| *name == &**parameter.name()) else { continue };
+        if !matches!(parameter.ty(), Type::Personal(_)) || given[index].1 == Value::None {
+            continue;
+        }
+        let subject = match parameter.subject() {
+            Some(subject) => given.iter().find_map(|(name, value)| match value {
+                Value::Reference(to) if *name == &**subject => Some(to.clone()),
+                _ => None,
+            }),
+            None => class.key(key.id()).ok().map(|key| class.reference(key)),
+        };
+        let subject = subject.expect("a parameter that refers to an instance, or the instance itself");
+        let Kept { value, fingerprint } = kept(api, &subject, &given[index].1).await?;
+        fingerprints.push((given[index].0, fingerprint));
+        given[index].1 = value;
+    }
+    Ok(fingerprints)
+}
+
+async fn kept<E: Entities<Model = Rebel>>(api: &Api<E>, subject: &Reference, value: &Value) -> Result<Kept, Problem> {
+    let unusable =
+        || Problem::new(ProblemKind::KeysUnusable, "a personal value cannot be sealed, and nothing was done");
+    let vault = api.entities.vault().ok_or_else(unusable)?;
+    vault.seal(subject, value).await.map_err(|error| match error {
+        VaultError::Subject { .. } => Problem::new(ProblemKind::InvalidParameters, error.to_string()),
+        error => {
+            tracing::error!(%error, "a personal value cannot be sealed");
+            unusable()
+        }
+    })
+}
+
+/// That the personal values of an instance were erased.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = enact::Erasure)]
+pub(crate) struct Erased {
+    /// What it is known by, here and among the changes.
+    #[schema(value_type = String, format = "uuid")]
+    transaction: String,
+    #[schema(value_type = String)]
+    at: JsonValue,
+    /// The caller who wanted it, if one was known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caller: Option<String>,
+}
+
+impl From<&Erasure> for Erased {
+    fn from(Erasure { tx, at, by, .. }: &Erasure) -> Self {
+        Self { transaction: tx.to_string(), at: moment_to_json(*at), caller: by.clone() }
+    }
+}
+
+pub(crate) async fn erase<E: Entities<Model = Rebel>>(
+    api: &Api<E>,
+    peer: &Peer,
+    caller: Option<Caller>,
+    (class, id): (Part<'_>, Part<'_>),
+    head: &Parts,
+) -> Result<Response, Problem> {
+    let (Some(class), Some(id)) = (class.decoded(), id.decoded()) else { return Err(undecodable()) };
+    let class = api.class(&class)?;
+    let key = instance(class, &id).map_err(|unfit| Problem::invalid(vec![unfit]))?;
+    let deadline = envelope::deadline(&head.headers).map_err(|unfit| Problem::invalid(vec![unfit]))?;
+    let _admitted = api.admit(peer)?;
+    let by = caller.as_ref().map(|caller| &**caller.id());
+    let erasing = timeout(deadline.saturating_sub(peer.held_up()), api.entities.erase(&key, by));
+    match Box::pin(erasing).await {
+        Ok(Ok(erasure)) => Ok(Json(Erased::from(&erasure)).into_response()),
+        Ok(Err(error)) => Err(problem(&error)),
+        Err(_) => {
+            let detail = format!("the personal values of {key} may be erased by now or later; ask again");
+            Err(Problem::new(ProblemKind::InDoubt, detail))
+        }
+    }
+}
+
+fn problem(error: &EraseError) -> Problem {
+    let kind = match error {
+        EraseError::NoKeys | EraseError::NothingSealed { .. } => ProblemKind::NothingPersonal,
+        EraseError::Closed { .. } => ProblemKind::Failed,
+        EraseError::NotRecorded { .. } => ProblemKind::NotReady,
+        _ => ProblemKind::KeysUnusable,
+    };
+    let detail = match error {
+        // What the operating system says is for the operator.
+        EraseError::NotDestroyed { cause } => {
+            tracing::error!(error = %cause, "a key is not destroyed");
+            "the erasure is recorded, and the key is not destroyed yet; ask again, or start the server anew, which destroys it".to_owned()
+        }
+        error => error.to_string(),
+    };
+    Problem::new(kind, detail)
+}
