@@ -10,7 +10,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use enact_entities::{Limits, Strategies, Strategy};
 use enact_rebel::Timestamp;
-use enact_server::{Exposure, HostName, ListenAddress, Rate, ReadDemand, ReadDemandError, Readers, TlsFiles};
+use enact_server::{Exposure, HostName, ListenAddress, Rate, Readers, RoleDemand, RoleDemandError, TlsFiles};
 
 /// Transactional actors: entities declared by life cycle, preconditions and effects.
 #[derive(Debug, Parser)]
@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Import(Import),
     /// Hand on what changes in all objects of a server that runs, to standard output or to a web hook
     Follow(Follow),
+    /// Erase the personal values of an object, and those that others have of it, in a server that runs
+    Erase(Erase),
     /// Make a token by which a server knows a caller, or the line by which it knows a certificate
     Token(Token),
     /// Make the key that a server attests its journal with, and print the public key to verify that with
@@ -352,6 +354,14 @@ pub(crate) struct Serve {
     /// in the data directory is found by `enact journal verify --public-key`
     #[arg(long, value_name = "FILE", conflicts_with = "servers")]
     pub(crate) sign_key: Option<PathBuf>,
+    /// Directory of the keys that personal values are sealed with, of mode 0700; made when missing. Keep it apart from the journal and its
+    /// backups: who has both can read what is sealed, and who has lost it cannot
+    #[arg(long, value_name = "DIR", conflicts_with = "cluster")]
+    pub(crate) subject_keys: Option<PathBuf>,
+    /// Roles one of which a caller must have to erase the personal values of somebody; `*` is for every caller. Without it, nobody may where
+    /// callers are known
+    #[arg(long, value_name = "ROLE,..", requires = "callers")]
+    pub(crate) erasers: Option<RoleDemand>,
     /// Keep the entities in streams of NATS servers and not in a directory, such as `nats://h1:4222,nats://h2:4222`, or in tables of
     /// PostgreSQL, such as `postgres://enact@host/bank?schema=enact`. A server that is started on the same streams or tables takes
     /// them over from this one
@@ -585,6 +595,23 @@ pub(crate) struct Follow {
     pub(crate) patience: Duration,
 }
 
+/// What `enact erase` is told.
+#[derive(Debug, Args)]
+pub(crate) struct Erase {
+    /// The class of the object whose values they are
+    pub(crate) class: String,
+    /// Its identity
+    pub(crate) id: String,
+    /// The server
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    pub(crate) url: String,
+    /// File whose first line is the token of the caller, which `enact token` has made
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: ClientTls,
+}
+
 /// By what a command knows a server over TLS, and the server it.
 #[derive(Debug, Args)]
 pub(crate) struct ClientTls {
@@ -674,11 +701,11 @@ fn retention(text: &str) -> Result<Duration, String> {
 pub(crate) struct Reading {
     /// A class, or another first part of paths; all without one of their own, if there is none.
     pub(crate) name: Option<String>,
-    pub(crate) demand: ReadDemand,
+    pub(crate) demand: RoleDemand,
 }
 
 impl Reading {
-    fn parse(text: &str) -> Result<Self, ReadDemandError> {
+    fn parse(text: &str) -> Result<Self, RoleDemandError> {
         let (name, demand) = match text.split_once('=') {
             Some((name, demand)) => (Some(name.to_owned()), demand),
             None => (None, text),

@@ -7,10 +7,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::{io, iter, thread};
 
-use enact_entities::{DecodeError, ShutdownError};
+use enact_entities::{DecodeError, ShutdownError, VaultError};
 #[cfg(any(feature = "nats", feature = "postgres"))]
 use enact_journal::ReadError;
-use enact_journal::{BackupError, BuildError, CloseError, EntityKey, OpenError, Position};
+use enact_journal::{BackupError, BuildError, CloseError, EntityKey, OpenError, Position, SubjectKeysError};
 use enact_rebel::Timestamp;
 use enact_server::{BindError, IssuerUrlError, TlsError, TokenLineError, TokensError};
 use thiserror::Error;
@@ -18,6 +18,7 @@ use thiserror::Error;
 use crate::client::ClientError;
 use crate::config::ConfigError;
 use crate::contract::ContractError;
+use crate::erase::EraseError;
 use crate::follow::FollowError;
 use crate::import::ImportError;
 use crate::journal::RepairError;
@@ -130,6 +131,20 @@ pub(crate) enum Failure {
     Import(#[from] ImportError),
     #[error(transparent)]
     Follow(#[from] FollowError),
+    #[error(transparent)]
+    Erase(#[from] EraseError),
+    #[error(
+        "`{name}` is personal, and the keys of personal values have no place: give `--subject-keys DIR`, a directory apart from the journal"
+    )]
+    Keyless { name: String },
+    #[error(
+        "`{name}` is personal, and the nodes of a cluster have no common place for keys: serve it with `--data` or `--journal`"
+    )]
+    PersonalInCluster { name: String },
+    #[error("cannot use the keys of personal values in {}", path.display())]
+    SubjectKeys { path: PathBuf, source: SubjectKeysError },
+    #[error("cannot keep personal values with the keys in {}", path.display())]
+    Vault { path: PathBuf, source: VaultError },
     #[error("cannot read the file")]
     Input(#[source] io::Error),
     #[error("cannot write to standard output")]
@@ -240,7 +255,9 @@ impl Failure {
             Self::Repair(error) if error.is_of_usage() => 2,
             Self::Backup(BackupError::Damaged(_)) | Self::Repair(_) => 4,
             Self::Backup(_) | Self::Output(_) | Self::Input(_) | Self::Temporary(_) => 2,
-            Self::Follow(_) => 7,
+            Self::Follow(_) | Self::Erase(_) => 7,
+            Self::SubjectKeys { .. } | Self::Vault { .. } => 4,
+            Self::Keyless { .. } | Self::PersonalInCluster { .. } => 2,
             Self::Import(error) => {
                 if error.is_of_usage() {
                     2

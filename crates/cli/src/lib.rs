@@ -16,6 +16,7 @@ mod client;
 mod cluster;
 mod config;
 mod contract;
+mod erase;
 mod failure;
 mod fmt;
 mod follow;
@@ -66,6 +67,7 @@ fn perform(command: Command) -> Result<(), Failure> {
         Command::Journal(command) => journal::run(&command),
         Command::Import(args) => import::run(&args),
         Command::Follow(args) => follow::run(&args),
+        Command::Erase(args) => erase::run(&args),
         Command::Audit(args) => journal::audit(&args),
         Command::Contract(command) => change::run(&command),
         #[cfg(feature = "nats")]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, BufWriter, ErrorKind, Write};
 
-use enact_entities::{Action, Decision, Prepared, Record, Slot, Snapshot, Timestamp, Tombstone, TxId};
+use enact_entities::{Action, Decision, Erasure, Prepared, Record, Slot, Snapshot, Timestamp, Tombstone, TxId};
 use enact_journal::{EntityKey, Group, Position, Record as Stored};
 use enact_rebel::{Caller, EventCall, Instance, Name};
 use enact_server::to_json;
@@ -25,11 +25,14 @@ struct Line<'a> {
     class: &'a str,
     id: &'a str,
     /// The place of the transaction in the history of the entity.
-    slot: Slot,
+    /// An erasure has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slot: Option<Slot>,
     #[serde(flatten)]
     what: What<'a>,
-    /// Of the contract.
-    version: u32,
+    /// Of the contract; an erasure is under none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     caller: Option<&'a Name>,
 }
@@ -45,6 +48,10 @@ enum What<'a> {
     /// It is in this final state, and events before may not be in the journal any more.
     Tombstone {
         tombstone: Ended,
+    },
+    /// Its personal values were erased, here and wherever else they are.
+    Erasure {
+        erasure: bool,
     },
 }
 
@@ -120,6 +127,12 @@ impl<W: Write> Export<W> {
                 let commit = Commit { position: *position, tx, slot, at, version };
                 self.line(entity, commit, What::Tombstone { tombstone: Ended { state, fields } }, None)
             }
+            Record::Erased(erasure) => {
+                let Erasure { tx, subject, at, by, .. } = *erasure;
+                let commit = Commit { position: *position, tx, slot: Slot(record.seq.0), at, version: 0 };
+                let by = by.map(Name::from);
+                self.line(&subject, commit, What::Erasure { erasure: true }, by.as_ref())
+            }
             Record::Decision(_)
             | Record::Answer(_)
             | Record::End { .. }
@@ -147,6 +160,8 @@ impl<W: Write> Export<W> {
         caller: Option<&Name>,
     ) -> Result<(), Failure> {
         let Commit { position, tx, slot, at, version } = commit;
+        let is_erasure = matches!(what, What::Erasure { .. });
+        let (slot, version) = ((!is_erasure).then_some(slot), (!is_erasure).then_some(version));
         let line = Line {
             position,
             transaction: tx.to_string(),

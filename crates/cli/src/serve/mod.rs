@@ -29,8 +29,8 @@ use enact_journal::disk::{Disk, OsDisk, SlowDisk};
 use enact_journal::nats::{Nats, Options as NatsOptions};
 #[cfg(feature = "postgres")]
 use enact_journal::postgres::{Options as PostgresOptions, Postgres};
-use enact_journal::{Attester, Embedded, Journal, OpenError, Options as JournalOptions, SigningKey};
-use enact_rebel::{Source, Spec};
+use enact_journal::{Attester, Embedded, Journal, OpenError, Options as JournalOptions, SigningKey, SubjectKeys};
+use enact_rebel::{Event, Field, Param, Source, Spec, Type};
 use enact_server::{IN_FLIGHT_MAX, Issuer, Limits, Listener, Options, Readers, Tls, Tokens, router};
 use reqwest::Client;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -77,6 +77,13 @@ fn start(args: &args::Serve, log: &Log) -> Result<(), Failure> {
         return Err(Failure::Retain);
     }
     let readers = readers(args, &spec)?;
+    if let Some(name) = personal(&spec) {
+        match (args.cluster.is_some(), args.subject_keys.is_some()) {
+            (true, _) => return Err(Failure::PersonalInCluster { name }),
+            (false, false) => return Err(Failure::Keyless { name }),
+            (false, true) => {}
+        }
+    }
     let tokens = args.tokens.as_deref().map(Tokens::read).transpose()?;
     let issuer = issuer::of(&args.oidc)?;
     let keys = Keys {
@@ -104,6 +111,17 @@ fn start(args: &args::Serve, log: &Log) -> Result<(), Failure> {
 struct Keys {
     tls: Option<Tls>,
     sign_key: Option<SigningKey>,
+}
+
+/// The first field or parameter that is personal.
+fn personal(spec: &Spec) -> Option<String> {
+    let is_personal = |ty: &Type| matches!(ty, Type::Personal(_));
+    spec.classes().find_map(|class| {
+        let field = class.fields().iter().find(|field| is_personal(field.ty())).map(Field::name);
+        let mut params = class.events().iter().flat_map(Event::params);
+        let name = field.or_else(|| params.find(|param| is_personal(param.ty())).map(Param::name))?;
+        Some(format!("{}.{name}", class.name()))
+    })
 }
 
 /// For how long a server runs before it discards any history: by then the clock has been put right.
@@ -202,8 +220,13 @@ async fn serve(
         barrier_reads: args.barrier_reads,
         ..EngineOptions::default()
     };
+    let subject_keys = args
+        .subject_keys
+        .as_deref()
+        .map(|path| SubjectKeys::open(path).map_err(|source| Failure::SubjectKeys { path: path.to_owned(), source }));
+    let subject_keys = subject_keys.transpose()?;
     let begun = Instant::now();
-    let start = Start { args, options, limits, access, sources, spec, listener, signals, begun };
+    let start = Start { args, subject_keys, options, limits, access, sources, spec, listener, signals, begun };
     #[cfg(feature = "nats")]
     if let Some(addresses) = &args.cluster {
         return start.join(addresses).await;
@@ -259,6 +282,7 @@ where
 /// All that is ready before the journal is.
 struct Start<'a> {
     args: &'a args::Serve,
+    subject_keys: Option<SubjectKeys>,
     options: EngineOptions,
     limits: Limits,
     access: Access,
@@ -272,7 +296,8 @@ struct Start<'a> {
 
 impl Start<'_> {
     /// Serves what `journal` has, which is at `place`, until a signal or a failure: so many `objects`, where that is known.
-    async fn serve<J: Journal>(self, journal: J, place: &str, objects: Option<usize>) -> Result<(), Failure> {
+    async fn serve<J: Journal>(mut self, journal: J, place: &str, objects: Option<usize>) -> Result<(), Failure> {
+        let subject_keys = self.subject_keys.take();
         let Self { args, sources, spec, .. } = &self;
         let records = journal.volume().last.map(|last| last.0);
         let contract = |source| Failure::Contract { place: place.to_owned(), source };
@@ -290,6 +315,10 @@ impl Start<'_> {
         self.say_started(place, objects, records);
 
         let engine = Engine::new(model, journal, self.options.clone());
+        if let (Some(keys), Some(path)) = (subject_keys, &self.args.subject_keys) {
+            let kept = engine.keep_personal(keys).await;
+            kept.map_err(|source| Failure::Vault { path: path.clone(), source })?;
+        }
         let (maintained, closed) = (engine.clone(), engine.clone());
         let life = Life {
             failed: async move {
@@ -326,8 +355,9 @@ impl Start<'_> {
         let scratch = args.journal.is_none().then(|| args.data.clone());
         let (listen, issuer, rate) = (address.ip(), issuer.map(|(issuer, _)| issuer), args.rate_limit);
         let traces = args.traces.is_some().then_some(traces::JOIN);
+        let erasers = args.erasers.clone();
         let options =
-            Options { listen, hosts, exposure, tokens, issuer, readers, rate, in_flight_max, scratch, traces };
+            Options { listen, hosts, exposure, tokens, issuer, readers, erasers, rate, in_flight_max, scratch, traces };
         let router = router(entities, options);
         let scheme = if args.tls.tls_cert.is_some() { "https" } else { "http" };
         let listening = format!("listening on {scheme}://{address}");

@@ -31,8 +31,10 @@ class Rate
     on Set(): set
   set
 class Board
+  writer: String? @personal
   initial none
-    on Put(): put
+    on Put(by: String? @personal): put
+      post: this.writer = by
   put
 ";
 
@@ -46,6 +48,10 @@ const READERS: &[&str] = &[
     "metrics=monitor",
     "--readers",
     "openapi.json=*",
+    "--erasers",
+    "auditor",
+    "--subject-keys",
+    "keys",
 ];
 
 /// What a principal is.
@@ -115,6 +121,8 @@ const TABLE: &[(&str, &str, Way, [u16; 6])] = &[
     ("GET /Board/{id}/-/history",        "/Board/B/-/history",                       Alone,         [200,  200,   200,   200,    200,    401]),
     ("POST /Board/{id}/Put",             "/Board/{n}/Put",                           Alone,         [200,  200,   200,   200,    200,    401]),
     ("POST /Board/Put",                  "/Board/Put",                               Alone,         [200,  200,   200,   200,    200,    401]),
+    ("POST /Board/{id}/-/erase",         "/Board/B/-/erase",                         Alone,         [401,  403,   403,   200,    403,    401]),
+    ("POST /Board/{id}/-/erase",         "/Board/none/-/erase",                      Alone,         [401,  403,   403,   404,    403,    401]),
 
     ("GET /-/changes",                   "/-/changes",                               Alone,         [200,  200,   200,   200,    200,    401]),
     ("GET /-/changes",                   "/-/changes?class=Account",                 Alone,         [401,  403,   403,   200,    403,    401]),
@@ -217,8 +225,10 @@ async fn check(server: &Served, principals: &[Principal], first: usize, at: &str
 
 /// Makes something of each class; the time at which the account was opened.
 async fn fill(server: &Served, teller: &Principal, auditor: &Principal) -> String {
-    for path in ["/Account/A/Open", "/Rate/R/Set", "/Board/B/Put"] {
-        let made = teller.asks(server, Method::POST, path).json(&json!({})).send().await.expect("serving");
+    for (path, arguments) in
+        [("/Account/A/Open", json!({})), ("/Rate/R/Set", json!({})), ("/Board/B/Put", json!({ "by": "Ada" }))]
+    {
+        let made = teller.asks(server, Method::POST, path).json(&arguments).send().await.expect("serving");
         assert_eq!(made.status(), 200, "{path}");
     }
     let history = auditor.asks(server, Method::GET, "/Account/A/-/history").send().await.expect("serving");

@@ -103,7 +103,9 @@ async fn the_unit_of_systemd_starts_a_server() {
     let socket = place.path().join("notify");
     let told = UnixDatagram::bind(&socket).expect("a socket of this test");
     told.set_read_timeout(Some(Duration::from_secs(30))).expect("a time");
+    assert!(unit.contains("\n# ENACT_SUBJECT_KEYS=/var/lib/enact/keys\n"));
     command.args(start.split(' ')).env("ENACT_DATA", place.path().join("data")).env("NOTIFY_SOCKET", &socket);
+    command.env("ENACT_SUBJECT_KEYS", place.path().join("keys"));
     let served = Served::start(command);
     assert!(unit.contains("\nType=notify\n"));
     assert_eq!(hear(&told), format!("READY=1\nSTATUS=listening on {}\n", served.url("")));

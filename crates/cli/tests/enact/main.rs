@@ -10,6 +10,7 @@ mod cluster;
 mod config;
 mod contract;
 mod crash;
+mod erase;
 mod first_day;
 mod fmt;
 mod follow;

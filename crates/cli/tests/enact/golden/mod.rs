@@ -53,11 +53,11 @@ pub(crate) async fn of_this_version() -> PathBuf {
 /// A place with the directories, the backup and the specifications of a golden store.
 pub(crate) fn unpacked(golden: &Path) -> Place {
     let place = Place::new();
-    for data in ["north", "south", "counter", "sealed", "ended"] {
+    for data in ["north", "south", "counter", "sealed", "ended", "customers", "keys"] {
         unpack(&golden.join(data), &place.path(data));
     }
     unpack_file(&golden.join("north.backup.hex"), &place.path("north.backup"));
-    for spec in ["shop.rebel", "counter.rebel", "bank.rebel"] {
+    for spec in ["shop.rebel", "counter.rebel", "bank.rebel", "customers.rebel"] {
         fs::copy(golden.join(spec), place.path(spec)).expect("copied");
     }
     place
@@ -114,7 +114,7 @@ async fn opens(golden: &Path) {
     let answers: Json = serde_json::from_str(&read(golden, "answers.json")).expect("JSON");
     // What a later program may pass over, and this one has written itself.
     let is_earlier = !golden.ends_with(VERSION);
-    for data in ["north", "south", "counter", "sealed", "ended"] {
+    for data in ["north", "south", "counter", "sealed", "ended", "customers"] {
         let looked = place.done(&format!("enact journal repair --data {data}"));
         assert!(is_earlier || looked.starts_with("sound"), "{data}: {looked}");
         place.done(&format!("enact journal verify --data {data}"));
@@ -123,11 +123,13 @@ async fn opens(golden: &Path) {
     assert_exports(&place, "--data south", &read(golden, "south.export"));
     assert_exports(&place, "--data sealed", &read(golden, "north.export"));
     assert_exports(&place, "--data ended", &read(golden, "ended.export"));
+    assert_exports(&place, "--data customers", &read(golden, "customers.export"));
     assert_exports(&place, "--backup north.backup", &read(golden, "north.export"));
     place.done("enact journal restore north.backup --data restored");
     assert_exports(&place, "--data restored", &read(golden, "north.export"));
     assert_eq!(place.done("enact audit shop.rebel --data south"), read(golden, "south.audit"));
     assert_eq!(place.done("enact audit bank.rebel --data ended"), read(golden, "ended.audit"));
+    assert_eq!(place.done("enact audit customers.rebel --data customers"), read(golden, "customers.audit"));
     let deposit = format!("/Account/{}/Deposit", iban(CLOSED));
 
     for (spec, data, event, arguments) in [
@@ -136,9 +138,14 @@ async fn opens(golden: &Path) {
         ("shop.rebel", "sealed", "/Account/n1/Deposit", json!({ "amount": "EUR 1.00" })),
         ("counter.rebel", "counter", "/C/c/E", json!({})),
         ("bank.rebel", "ended", &deposit, json!({ "amount": "EUR 1.00" })),
+        ("customers.rebel", "customers", "/Customer/c2/Move", json!({ "to": "a square" })),
     ] {
         let answers = &answers[spec.trim_end_matches(".rebel")];
-        let start = || Served::start(serve(&place.path(spec), &place.path(data), FREE_PORT));
+        let start = || {
+            let mut command = serve(&place.path(spec), &place.path(data), FREE_PORT);
+            command.arg("--subject-keys").arg(place.path("keys"));
+            Served::start(command)
+        };
         let served = start();
         assert_answers(&served, answers).await;
         let (_, page) = served.get("/-/changes?limit=1000").await;
@@ -176,11 +183,12 @@ async fn formats(place: &Place) -> BTreeSet<String> {
         format!("compacted segment {}", version("ended/segment-0000000002.log")),
         format!("checkpoint {}", version("sealed/checkpoint")),
         format!("backup {}", version("north.backup")),
+        format!("subject keys {}", version("keys/subject-keys")),
     ]);
     let store = fs::read(place.path("counter").join(SNAPSHOTS)).expect("there are snapshots");
     let table = store.windows(11).find(|window| window.starts_with(b"snapshots-")).expect("a table");
     formats.insert(format!("table {}", String::from_utf8_lossy(table)));
-    for data in ["north", "south", "counter", "ended"] {
+    for data in ["north", "south", "counter", "ended", "customers"] {
         for record in look(&place.path(data)).expect("a log").flat_map(|group| group.expect("sound")) {
             let Kind(kind) = record.kind;
             formats.insert(if record.kind == CONTRACT {
@@ -208,7 +216,7 @@ async fn the_golden_store_of_this_version_has_the_formats_that_this_program_writ
     let written = formats(&unpacked(fresh.path())).await;
     let golden = formats(&unpacked(&of_this_version().await)).await;
     assert_eq!(written, golden, "write a golden store of {VERSION}, and keep those of what was released");
-    let kinds: Vec<u8> = (1..=9).chain([CONTRACT.0, Kind::TOMBSTONE.0]).collect();
+    let kinds: Vec<u8> = (1..=10).chain([CONTRACT.0, Kind::TOMBSTONE.0]).collect();
     for kind in kinds {
         assert!(written.iter().any(|format| format.starts_with(&format!("record {kind},"))), "no record {kind}");
     }

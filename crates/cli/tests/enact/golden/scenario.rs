@@ -63,6 +63,7 @@ const COUNTER: &str = "class C
     on E()
       post: this.n += 1
 ";
+const CUSTOMERS: &str = include_str!("../../../../../examples/customers.rebel");
 /// More than lie between two snapshots.
 const COUNTS: usize = 260;
 /// Enough for several segments.
@@ -87,9 +88,11 @@ pub(crate) async fn write(to: &Path) {
     place.done("enact journal backup north.backup --data north");
     place.restore_in_segments("north.backup", "sealed").await;
     let ended = ended(&place).await;
+    fs::write(place.path("customers.rebel"), CUSTOMERS).expect("writable");
+    let customers = customers(&place).await;
 
     fs::create_dir_all(to).expect("writable");
-    for data in ["north", "south", "counter", "sealed", "ended"] {
+    for data in ["north", "south", "counter", "sealed", "ended", "customers", "keys"] {
         if ["north", "south"].contains(&data) {
             // One store of snapshots is enough.
             fs::remove_file(place.path(data).join("snapshots.redb")).expect("there");
@@ -98,25 +101,25 @@ pub(crate) async fn write(to: &Path) {
     }
     let backup = fs::read(place.path("north.backup")).expect("there");
     fs::write(to.join("north.backup.hex"), super::dump::text(&backup)).expect("writable");
-    for spec in ["shop.rebel", "counter.rebel", "bank.rebel"] {
+    for spec in ["shop.rebel", "counter.rebel", "bank.rebel", "customers.rebel"] {
         fs::copy(place.path(spec), to.join(spec)).expect("copied");
     }
-    for data in ["north", "south", "ended"] {
+    for data in ["north", "south", "ended", "customers"] {
         let exported = place.done(&format!("enact journal export --data {data}"));
         fs::write(to.join(format!("{data}.export")), exported).expect("writable");
     }
-    for (spec, data) in [("shop", "south"), ("bank", "ended")] {
+    for (spec, data) in [("shop", "south"), ("bank", "ended"), ("customers", "customers")] {
         let audited = place.done(&format!("enact audit {spec}.rebel --data {data}"));
         fs::write(to.join(format!("{data}.audit")), audited).expect("writable");
     }
-    let answers = json!({ "shop": answers, "counter": counted, "bank": ended });
+    let answers = json!({ "shop": answers, "counter": counted, "bank": ended, "customers": customers });
     let answers = serde_json::to_string_pretty(&answers).expect("JSON");
     fs::write(to.join("answers.json"), answers + "\n").expect("writable");
 }
 
 fn serve_in(place: &Place, spec: &str, data: &str) -> Served {
     let mut command = serve(&place.path(spec), &place.path(data), FREE_PORT);
-    command.arg("--adopt");
+    command.arg("--adopt").arg("--subject-keys").arg(place.path("keys"));
     Served::start(command)
 }
 
@@ -268,5 +271,24 @@ async fn ended(place: &Place) -> Json {
     let others = ["/Account?state=closed&limit=100", "/-/changes?limit=1000"].map(str::to_owned);
     let answers = answers(&bank, [&paths[..], &others].concat()).await;
     stop(bank);
+    answers
+}
+
+/// Customers of whom one was erased, and was told more of afterwards.
+async fn customers(place: &Place) -> Json {
+    let shop = serve_in(place, "customers.rebel", "customers");
+    for (id, name) in [("c1", "Ada"), ("c2", "Bob")] {
+        let register = json!({ "called": name, "isAdult": true });
+        done(shop.post(&format!("/Customer/{id}/Register"), register).await);
+    }
+    done(shop.post("/Parcel/1/Send", json!({ "to": "c1", "written": "A." })).await);
+    done(shop.post("/Customer/c1/-/erase", json!({})).await);
+    done(shop.post("/Customer/c1/Move", json!({ "to": "a street" })).await);
+    let mut paths: Vec<String> = vec!["/-/changes?limit=1000".to_owned(), "/Customer?state=known".to_owned()];
+    for object in ["Customer/c1", "Customer/c2", "Parcel/1"] {
+        paths.extend([format!("/{object}"), format!("/{object}/-/history")]);
+    }
+    let answers = answers(&shop, paths).await;
+    stop(shop);
     answers
 }
