@@ -62,12 +62,7 @@ pub(crate) async fn ask<E: Entities<Model = Rebel>>(
     let (Some(key), Some(deadline), Some(call)) = (key, deadline, call) else {
         return Err(Problem::invalid(unfit));
     };
-    if !event.roles().is_empty()
-        && !event.roles().iter().any(|role| caller.as_ref().is_some_and(|caller| caller.has(role)))
-    {
-        let roles = event.roles().iter().map(ToString::to_string).collect();
-        return Err(refused(class, &key, event.name(), vec![Reason::Role { event: event.name().to_string(), roles }]));
-    }
+    outcome::admit(class, &key, event, caller.as_ref())?;
     let call = call.with_caller(caller);
     let _admitted = api.admit(peer)?;
     let reading = Reading { api, class, key: &key, until: Instant::now() + deadline.saturating_sub(peer.held_up()) };

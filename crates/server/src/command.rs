@@ -237,6 +237,8 @@ impl<'a> Draft<'a> {
         let Self { class, event, key, mut given, caller, idempotency_key, deadline } = self;
         let mut sealed = Vec::new();
         if event.params().iter().any(|parameter| matches!(parameter.ty(), Type::Personal(_))) {
+            // Who may not make it happen makes no keys either.
+            outcome::admit(class, &key, event, caller.as_ref())?;
             sealed = Box::pin(personal::seal(api, (class, &key), event, &mut given)).await?;
         }
         let names: Vec<&str> = given.iter().map(|(name, _)| *name).collect();

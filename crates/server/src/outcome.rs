@@ -8,7 +8,7 @@ use enact_entities::{
 };
 use enact_journal::{EntityKey, ReadError as JournalReadError};
 use enact_projection::ProjectionError;
-use enact_rebel::{Class, StateKind};
+use enact_rebel::{Caller, Class, Event, Name, StateKind};
 
 use crate::envelope::IDEMPOTENCY_REPLAYED;
 use crate::problem::{Linked, Problem, ProblemKind, RefusalReason, WaitedFor};
@@ -249,6 +249,17 @@ pub(crate) fn refused(refusal: &Refusal, class: &Class, key: &EntityKey) -> Prob
     let reasons = refusal.reasons.iter().map(|reason| explained(refusal, reason)).collect();
     let kind = if is_forbidden { ProblemKind::Forbidden } else { ProblemKind::Refused };
     Problem::new(kind, refusal.to_string()).with_reasons(reasons)
+}
+
+/// Lets `caller` make `event` happen, or ask for it, as far as its roles say.
+pub(crate) fn admit(class: &Class, key: &EntityKey, event: &Event, caller: Option<&Caller>) -> Result<(), Problem> {
+    let has = |role: &Name| caller.is_some_and(|caller| caller.has(role));
+    if event.roles().is_empty() || event.roles().iter().any(has) {
+        return Ok(());
+    }
+    let (name, roles) = (event.name().to_string(), event.roles().iter().map(ToString::to_string).collect());
+    let reasons = vec![Reason::Role { event: name.clone(), roles }];
+    Err(refused(&Refusal { entity: key.clone(), event: name, callers: Vec::new(), reasons }, class, key))
 }
 
 /// Whether the life cycle refuses an event that no instance in its initial state can take.

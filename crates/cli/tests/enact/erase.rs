@@ -198,3 +198,21 @@ async fn a_repeated_command_is_known_by_its_personal_values_too() {
     assert!(server.ended().0.success());
     assert!(!has(&place.path("shop"), "a street"));
 }
+
+/// Keys take space for ever, so those who may do nothing make none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_lacks_a_role_makes_no_key() {
+    let place = place();
+    let spec = "roles clerk\n".to_owned() + &SPEC.replace("isAdult: Boolean)", "isAdult: Boolean) by clerk");
+    fs::write(place.path("customers.rebel"), spec).expect("writable");
+    let server = serve(&place);
+    let size = || fs::metadata(place.path("keys/subject-keys")).expect("there").len();
+    let before = size();
+    let register = json!({ "called": "Ada", "isAdult": true });
+    let (status, refused) = server.post("/Customer/c1/Register", register).await;
+    assert_eq!((status, &refused["reasons"][0]["event"]), (StatusCode::FORBIDDEN, &json!("Register")), "{refused}");
+    assert_eq!(size(), before);
+    let (status, _) = server.post("/Customer/c1/Move", json!({ "to": "a street" })).await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "anybody may try to move");
+    assert!(size() > before);
+}
