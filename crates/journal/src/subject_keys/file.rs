@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::SubjectKeysError;
 use super::cipher::random;
 use super::format::{
-    Header, Identity, KEY_AT, Key, MARK_LEN, Place, SECRET_LEN, SLOT_LEN, STATE_AT, Slot, Stage, StoreId, encode_mark,
+    Header, Identity, KEY_AT, Key, Place, SECRET_LEN, SLOT_LEN, STATE_AT, Slot, Stage, StoreId, encode_mark,
     mark_offset,
 };
 use crate::disk::{DiskFile, is_full};
@@ -17,7 +17,7 @@ use crate::disk::{DiskFile, is_full};
 /// Slots as bytes, and where each is going to be.
 type Encoded = (Zeroizing<Vec<u8>>, Vec<(Identity, Place)>);
 
-/// The file, for whom knows where to read and write.
+/// The file of one store.
 #[derive(Clone)]
 pub(super) struct KeyFile {
     pub(super) file: Arc<dyn DiskFile>,
@@ -142,6 +142,3 @@ impl Writer {
         Ok(())
     }
 }
-
-/// A mark fits a sector, so that writing one never touches the other.
-const _: () = assert!(MARK_LEN == 512);

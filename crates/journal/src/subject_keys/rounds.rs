@@ -123,21 +123,15 @@ impl Rounds {
     }
 
     /// Runs the next round.
-    fn run<'a>(&'a self, mut state: MutexGuard<'a, State>, mut writer: Writer) -> MutexGuard<'a, State> {
+    fn run<'a>(&'a self, mut state: MutexGuard<'a, State>, writer: Writer) -> MutexGuard<'a, State> {
         let round = mem::take(&mut state.next);
         let plan = state.plan(&round);
         let checked = state.check();
         drop(state);
-        let end = checked.and_then(|()| self.write(&mut writer, &plan));
-        let mut state = self.state.lock();
-        let end = end.unwrap_or_else(|error| {
-            state.failed.get_or_insert_with(|| error.as_lasting());
-            End { created: Err(error.clone()), destroyed: Err(error) }
-        });
-        state.writer = Some(writer);
-        round.end.get_or_init(|| end);
-        self.ended.notify_all();
-        state
+        let mut turn = Turn { rounds: self, writer: Some(writer), round: round.end, result: None };
+        turn.result = Some(checked.and_then(|()| self.write(turn.writer.as_mut().expect("until the drop"), &plan)));
+        drop(turn);
+        self.state.lock()
     }
 
     /// Does what `plan` says.
@@ -162,6 +156,29 @@ impl Rounds {
             writer.file.overwrite(destroys.values().copied())?;
         }
         Ok(End { created, destroyed: Ok(destroyed.clone()) })
+    }
+}
+
+/// Ends a round, also one whose thread panics: nobody waits for ever.
+struct Turn<'a> {
+    rounds: &'a Rounds,
+    writer: Option<Writer>,
+    round: Arc<OnceLock<End>>,
+    result: Option<Result<End, SubjectKeysError>>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let panicked = || Err(SubjectKeysError::Failed { why: "a thread has panicked".to_owned() });
+        let result = self.result.take().unwrap_or_else(panicked);
+        let mut state = self.rounds.state.lock();
+        let end = result.unwrap_or_else(|error| {
+            state.failed.get_or_insert_with(|| error.as_lasting());
+            End { created: Err(error.clone()), destroyed: Err(error) }
+        });
+        state.writer = self.writer.take();
+        self.round.get_or_init(|| end);
+        self.rounds.ended.notify_all();
     }
 }
 
@@ -210,7 +227,9 @@ mod tests {
 
     /// A file that takes everything and keeps nothing: rounds read none of it.
     #[derive(Debug)]
-    struct Sink;
+    struct Sink {
+        is_panicking: bool,
+    }
 
     impl DiskFile for Sink {
         fn size(&self) -> io::Result<u64> {
@@ -234,10 +253,28 @@ mod tests {
         }
 
         fn sync(&self) -> io::Result<()> {
+            assert!(!self.is_panicking, "as it was asked to");
             // Others may come meanwhile.
             thread::yield_now();
             Ok(())
         }
+    }
+
+    fn rounds(is_panicking: bool) -> Arc<Rounds> {
+        let file = KeyFile { file: std::sync::Arc::new(Sink { is_panicking }), store: [0; 16] };
+        let writer = Writer { file, end: Place::FIRST, lesser_mark: 0 };
+        Arc::new(Rounds::new(writer, Index::with_capacity(0)))
+    }
+
+    #[cfg(not(any(enact_loom, enact_shuttle)))]
+    #[test]
+    fn a_panic_of_the_thread_that_writes_fails_the_store() {
+        let rounds = rounds(true);
+        let first = Arc::clone(&rounds);
+        thread::spawn(move || first.create([1; 16])).join().unwrap_err();
+        let failed = rounds.create([2; 16]).unwrap_err();
+        assert!(matches!(failed, SubjectKeysError::Failed { .. }), "{failed}");
+        assert_eq!(rounds.last(&[1; 16]), None);
     }
 
     /// Explored by the model checkers: `--cfg enact_loom`, filter `interleaving`.
@@ -245,20 +282,14 @@ mod tests {
     fn every_interleaving_of_creates_and_destroys_answers_everybody() {
         const ADA: Digest = [1; 16];
         enact_sync::explore(1000, || {
-            let file = KeyFile { file: std::sync::Arc::new(Sink), store: [0; 16] };
-            let writer = Writer { file, end: Place::FIRST, lesser_mark: 0 };
-            let rounds = Arc::new(Rounds::new(writer, Index::with_capacity(0)));
-            rounds.create(ADA).unwrap();
-            let run = |call: fn(&Rounds) -> usize| {
-                let rounds = Arc::clone(&rounds);
-                thread::spawn(move || call(&rounds))
-            };
-            let first = run(|rounds| usize::from(rounds.destroy(ADA, u32::MAX).unwrap()));
-            let second = run(|rounds| {
+            let rounds = rounds(false);
+            let destroyed = |rounds: &Rounds, generation| {
                 rounds.create(ADA).unwrap();
-                usize::from(rounds.destroy(ADA, 1).unwrap())
-            });
-            let destroyed_count = first.join().unwrap() + second.join().unwrap();
+                usize::from(rounds.destroy(ADA, generation).unwrap())
+            };
+            let other = Arc::clone(&rounds);
+            let other = thread::spawn(move || destroyed(&other, 1));
+            let destroyed_count = destroyed(&rounds, u32::MAX) + other.join().unwrap();
             let last = rounds.last(&ADA).unwrap();
             let live_count = usize::from(last.live.is_some());
             assert_eq!(destroyed_count + live_count, last.generation as usize, "each key lives or was destroyed once");

@@ -58,20 +58,20 @@ fn what_was_sealed_is_unsealed_by_the_same_subject_and_generation_alone() {
     let empty = seal(&keys, "ada", "");
 
     let check = |keys: &SubjectKeys| {
-        assert_eq!(unseal(&keys, "ada", &ada).expect("whole").as_deref(), Some("Ada Lovelace"));
-        assert_eq!(unseal(&keys, "ada", &empty).expect("whole").as_deref(), Some(""));
+        assert_eq!(unseal(keys, "ada", &ada).expect("whole").as_deref(), Some("Ada Lovelace"));
+        assert_eq!(unseal(keys, "ada", &empty).expect("whole").as_deref(), Some(""));
         let tampered =
             |result| matches!(result, Err(SubjectKeysError::Tampered { subject, generation: 1 }) if subject != "eve");
-        assert!(tampered(unseal(&keys, "bob", &ada)));
+        assert!(tampered(unseal(keys, "bob", &ada)));
         for at in 0..ada.bytes.len() {
             let mut changed = ada.clone();
             changed.bytes[at] ^= 1;
-            assert!(tampered(unseal(&keys, "ada", &changed)), "byte {at}");
+            assert!(tampered(unseal(keys, "ada", &changed)), "byte {at}");
             changed.bytes.truncate(at);
-            assert!(tampered(unseal(&keys, "ada", &changed)), "{at} bytes");
+            assert!(tampered(unseal(keys, "ada", &changed)), "{at} bytes");
         }
         for (subject, generation) in [("ada", 0), ("ada", 2), ("eve", 1)] {
-            let unknown = unseal(&keys, subject, &Sealed { generation, ..ada.clone() }).expect_err("never had");
+            let unknown = unseal(keys, subject, &Sealed { generation, ..ada.clone() }).expect_err("never had");
             assert!(
                 matches!(&unknown, SubjectKeysError::Unknown { subject: of, generation: number }
                 if of == subject && *number == generation),
@@ -109,7 +109,7 @@ fn a_destroyed_key_is_gone_from_calls_and_from_the_file() {
     assert!(!keys.destroy("eve", u32::MAX).expect("it has none"));
     let check = |keys: &SubjectKeys| {
         for sealed in &sealed {
-            assert_eq!(unseal(&keys, "ada", sealed).expect("destroyed"), None, "generation {}", sealed.generation);
+            assert_eq!(unseal(keys, "ada", sealed).expect("destroyed"), None, "generation {}", sealed.generation);
         }
         assert_eq!(keys.generation("beside 2"), Some(1));
     };
