@@ -57,6 +57,12 @@ mod served_over_nats {
     }
 
     #[tokio::test(flavor = "multi_thread")]
+    async fn what_was_erased_stays_erased() {
+        let Some(place) = Place::new() else { return };
+        remote::what_was_erased_stays_erased(&place.remote).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
     async fn a_backup_beside_the_server_is_restored_to_a_directory() {
         let Some(place) = Place::new() else { return };
         remote::a_backup_is_restored_to_a_directory(&place.remote).await;

@@ -178,6 +178,38 @@ pub(crate) async fn the_specification_is_kept(remote: &Remote, unopened: &str, p
     assert!(said.contains(place), "{said}");
 }
 
+/// The keys are beside the program, the records of erasures with all others.
+pub(crate) async fn what_was_erased_stays_erased(remote: &Remote) {
+    let spec = remote.spec("customers.rebel", include_str!("../../../../examples/customers.rebel"));
+    let keys = remote.directory.path().join("keys");
+    let start = || {
+        let mut command = remote.serve(&spec);
+        command.arg("--subject-keys").arg(&keys);
+        Served::start(command)
+    };
+    let served = start();
+    for id in ["c1", "c2"] {
+        let register = json!({ "called": "Ada Lovelace", "isAdult": true });
+        assert_eq!(served.post(&format!("/Customer/{id}/Register"), register).await.0, StatusCode::OK);
+    }
+    let (status, erased) = served.post("/Customer/c1/-/erase", json!({})).await;
+    assert_eq!(status, StatusCode::OK, "{erased}");
+    served.kill();
+    let served = start();
+    let (_, one) = served.get("/Customer/c1").await;
+    assert_eq!((&one["fields"]["name"], &one["erased"]), (&json!(null), &json!(["name"])), "{one}");
+    let (_, other) = served.get("/Customer/c2").await;
+    assert_eq!(other["fields"]["name"], json!("Ada Lovelace"));
+    let (_, changes) = served.get("/-/changes").await;
+    let told = changes["changes"].as_array().expect("changes").iter().filter(|change| change.get("erasure").is_some());
+    assert_eq!(told.map(|change| &change["erasure"]).collect::<Vec<_>>(), [&erased], "{changes}");
+    served.signal(Signal::TERM);
+    assert!(served.ended().0.success());
+    let exported = Remote::journal(&["export", "--journal", &remote.address]);
+    assert!(exported.lines().any(|line| line.contains(r#""erasure":true"#)), "{exported}");
+    assert!(!exported.contains("Lovelace"), "{exported}");
+}
+
 /// A backup is taken beside the server and restored to a directory, in which the entities go on, and the events are exported.
 pub(crate) async fn a_backup_is_restored_to_a_directory(remote: &Remote) {
     let served = Served::start(remote.serve_bank());

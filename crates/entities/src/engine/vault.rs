@@ -198,6 +198,44 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// Keeps personal values with these keys, from before the first command on. Every key is destroyed of which the journal says that
     /// its subject was erased.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use enact_entities::{Command, Engine, EngineOptions, EntityKey, Rebel};
+    /// use enact_journal::{Memory, SubjectKeys};
+    /// use enact_rebel::{Source, Value, check};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("keys");
+    /// let spec = check(vec![Source::new("person.rebel", "
+    ///     class Person
+    ///       name: String @personal
+    ///       initial unknown
+    ///         on Register(called: String @personal): known
+    ///           post: this.name = called
+    ///       known
+    /// ")])?;
+    /// let person = spec.class("Person").ok_or("it is declared")?.clone();
+    /// let engine = Engine::new(Rebel::new(spec.into()), Memory::new(), EngineOptions::default());
+    /// engine.keep_personal(SubjectKeys::open(&path)?).await?;
+    /// let vault = engine.vault().ok_or("there are keys")?;
+    ///
+    /// let (key, ada): (EntityKey, _) = ("Person/p1".parse()?, person.reference(person.key("p1")?));
+    /// let name = vault.seal(&ada, &Value::String("Ada".into())).await?.value;
+    /// let register = person.event("Register").ok_or("it is declared")?;
+    /// let event = register.call([("called", name.clone())]).expect("sealed, as it has to be");
+    /// let deadline = Duration::from_secs(2);
+    /// engine.submit(Command { key: key.clone(), event, then: Vec::new(), idempotency: None, deadline }).await?;
+    ///
+    /// let Value::Sealed(name) = name else { unreachable!("what was sealed") };
+    /// assert_eq!(vault.open(&name)?, Some(Value::String("Ada".into())));
+    /// engine.erase(&key, None).await?;
+    /// assert_eq!(vault.open(&name)?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// If the erasures cannot be read or a key not destroyed; the engine must not be used then.
     ///
