@@ -250,10 +250,12 @@ impl<M: Model, J: Journal> Engine<M, J> {
             turn: tokio::sync::Mutex::default(),
             key,
         };
-        for erasure in self.shared.recorded_erasures(&vault).await? {
-            vault.destroy(&erasure.subject, erasure.generation).await?;
-            vault.note(erasure);
-        }
+        let (keys, recorded) = (Arc::clone(&vault.keys), self.shared.recorded_erasures(&vault).await?);
+        let destroying = spawn_blocking(move || {
+            let destroy = |erasure: &Erasure| keys.destroy(&erasure.subject.to_string(), erasure.generation).map(drop);
+            recorded.iter().try_for_each(destroy).map(|()| recorded)
+        });
+        finished(destroying).await?.into_iter().for_each(|erasure| vault.note(erasure));
         self.shared.vault.set(vault).expect("the first keys");
         Ok(())
     }

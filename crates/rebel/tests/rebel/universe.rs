@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use enact_rebel::{
     Caller, Class, Date, Event, EventCall, Field, Id, Instance, Key, KeyType, Param, RecordType, RecordValue,
-    Reference, Spec, Type, Value,
+    Reference, Sealed, Spec, Type, Value,
 };
 
 use super::chance::Chance;
@@ -131,6 +131,14 @@ impl<'s> Universe<'s> {
                 keys.chunks(1).chain(keys.windows(2)).map(of).chain([of(&[])]).collect()
             }
             Type::Record(record) => self.records(record),
+            Type::Personal(of) => {
+                let sealed = |byte| {
+                    let subject = Reference { class: "Somebody".into(), key: Key::String("s".into()) };
+                    Value::Sealed(Arc::new(Sealed { subject, generation: 1, bytes: vec![byte] }))
+                };
+                let absent = matches!(**of, Type::Optional(_)).then_some(Value::None);
+                [1, 2].map(sealed).into_iter().chain(absent).collect()
+            }
             _ => panic!("a new type"),
         }
     }
