@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use enact_rebel::{
-    Currency, Date, Decimal, Duration, Id, Key, KeyType, Money, Percentage, Period, RecordValue, Reference, Time,
-    Timestamp, Type, Value, Variant,
+    Currency, Date, Decimal, Duration, Id, Key, KeyType, Money, Percentage, Period, RecordValue, Reference, Sealed,
+    Time, Timestamp, Type, Value, Variant,
 };
 
 use super::chance::Chance;
@@ -84,6 +84,12 @@ impl Values<'_> {
             Type::Record(record) => {
                 let fields = record.fields.iter().map(|(name, ty)| (name.clone(), self.value(ty))).collect();
                 Value::Record(Arc::new(RecordValue { of: record.name.clone(), fields }))
+            }
+            Type::Personal(ty) if matches!(**ty, Type::Optional(_)) && self.chance.is(30) => Value::None,
+            Type::Personal(_) => {
+                let subject = Reference { class: "Somebody".into(), key: self.key(&KeyType::String) };
+                let bytes = vec![u8::try_from(self.chance.below(3)).expect("small")];
+                Value::Sealed(Arc::new(Sealed { subject, generation: 1, bytes }))
             }
             other => panic!("a type that is not known: {other}"),
         }
