@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::served::{BANK, FREE_PORT, Served, enact, program};
+use crate::served::{BANK, FREE_PORT, Served, enact, http, program};
 
 const PAGE: &str = include_str!("../../../../docs/operations/serve.md");
 
@@ -74,7 +74,7 @@ async fn paths_in_a_file_are_relative_to_its_folder_and_lists_have_all_their_val
     fs::write(place.path("more.rebel"), "class Lamp\n  initial off\n    on Light(): lit\n  lit\n").expect("writable");
     let server = Served::start(place.serve());
     for (host, expected) in [("bank.example", 200), ("b", 200), ("c", 421)] {
-        let request = reqwest::Client::new().get(server.url("/health")).header("host", host);
+        let request = http().get(server.url("/health")).header("host", host);
         assert_eq!(request.send().await.expect("serving").status(), expected, "{host}");
     }
     assert_eq!(server.get("/health").await.1["insecure"], json!(true));

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::backup::{Place, Step, shape, steps};
-use crate::served::{FREE_PORT, Served, program};
+use crate::served::{FREE_PORT, Served, http, program};
 
 const PAGE: &str = include_str!("../../../../docs/operations/erase.md");
 const SPEC: &str = include_str!("../../../../examples/customers.rebel");
@@ -105,8 +105,7 @@ async fn an_erasure_that_was_answered_holds_over_kills_and_over_keys_that_are_pu
     let mut answered = Vec::new();
     for number in 0..CUSTOMERS / 2 {
         let url = server.url(&format!("/Customer/c{number}/-/erase"));
-        let asking =
-            tokio::spawn(async move { reqwest::Client::new().post(url).send().await.map(|answer| answer.status()) });
+        let asking = tokio::spawn(async move { http().post(url).send().await.map(|answer| answer.status()) });
         if number % 2 == 0 {
             assert_eq!(asking.await.expect("no panic").expect("an answer"), StatusCode::OK);
             answered.push(number);

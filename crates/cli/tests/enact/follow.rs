@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::backup::steps;
 use crate::follower::check_order;
 use crate::pages::without_ids;
-use crate::served::{BANK, FREE_PORT, Served, program, serve};
+use crate::served::{BANK, FREE_PORT, Served, http, program, serve};
 
 const PAGE: &str = include_str!("../../../../docs/operations/follow.md");
 
@@ -32,7 +32,7 @@ fn printed(directory: &Path, url: &str, arguments: &[&str]) -> Vec<Value> {
 }
 
 async fn post(bank: &Served, path: &str, body: Value) {
-    let sent = reqwest::Client::new().post(bank.url(path)).json(&body).send().await.expect("serving");
+    let sent = http().post(bank.url(path)).json(&body).send().await.expect("serving");
     assert_eq!(sent.status(), StatusCode::OK, "{path}");
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::served::{FREE_PORT, Served, enact, program};
+use crate::served::{FREE_PORT, Served, enact, http, program};
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
@@ -42,9 +42,7 @@ async fn what_init_has_made_is_served_to_those_who_have_the_token() {
     let mut serve = program();
     serve.args(["serve", "--config", text(&settings), "--listen", FREE_PORT]);
     let server = Served::start(serve);
-    let open = |path: &str| {
-        reqwest::Client::new().post(server.url(path)).json(&json!({ "name": "Ada", "deposit": "EUR 100.00" }))
-    };
+    let open = |path: &str| http().post(server.url(path)).json(&json!({ "name": "Ada", "deposit": "EUR 100.00" }));
     assert!(
         said.contains(r#"{"name": "Ada", "deposit": "EUR 100.00"}"#) && said.contains("/Account/A1/Open"),
         "{said}"

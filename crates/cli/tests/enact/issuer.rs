@@ -18,7 +18,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::served::{BANK, FREE_PORT, Served, program, serve};
+use crate::served::{BANK, FREE_PORT, Served, http, program, serve};
 use crate::tls::Authority;
 
 /// An issuer with one key, which serves its description and its keys until the test ends.
@@ -137,7 +137,7 @@ impl Place {
 }
 
 async fn open(server: &Served, account: &str, token: &str) -> StatusCode {
-    let request = reqwest::Client::new().post(server.url(&format!("/Account/{account}/Open"))).bearer_auth(token);
+    let request = http().post(server.url(&format!("/Account/{account}/Open"))).bearer_auth(token);
     request.json(&json!({ "initialDeposit": "EUR 1.00" })).send().await.expect("serving").status()
 }
 

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::served::{BANK, FREE_PORT, Served, enact, serve};
+use crate::served::{BANK, FREE_PORT, Served, enact, http, serve};
 
 fn place() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().expect("a place for the test");
@@ -36,7 +36,7 @@ async fn every_line_is_json_when_asked_for_and_those_of_a_request_have_its_id() 
     let (_directory, spec) = place();
     fs::write(&spec, format!("{BANK}\nconst spare: Integer = 1\n")).expect("writable");
     let server = start(&spec, &["--log-format", "json", "--log", "debug"]);
-    let request = reqwest::Client::new().get(server.url("/Account/nobody")).header("x-request-id", "look-for-me");
+    let request = http().get(server.url("/Account/nobody")).header("x-request-id", "look-for-me");
     let answer = request.send().await.expect("serving");
     assert_eq!(
         (answer.status().as_u16(), &answer.headers()["x-request-id"]),
@@ -85,7 +85,7 @@ async fn a_start_says_what_it_found_and_an_end_says_why_in_the_same_format() {
 async fn lines_have_no_colours_where_nobody_looks_and_name_their_request() {
     let (_directory, spec) = place();
     let server = start(&spec, &["--log", "debug"]);
-    let answer = reqwest::get(server.url("/Account/nobody")).await.expect("serving");
+    let answer = http().get(server.url("/Account/nobody")).send().await.expect("serving");
     let id = answer.headers()["x-request-id"].to_str().expect("text").to_owned();
     server.signal(Signal::TERM);
     let (_, log) = server.ended();

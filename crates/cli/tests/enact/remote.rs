@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::served::{BANK, FREE_PORT, Served, enact, program, serve};
+use crate::served::{BANK, FREE_PORT, Served, enact, http, program, serve};
 
 /// A journal at an address, and a place for specifications.
 pub(crate) struct Remote {
@@ -76,7 +76,7 @@ async fn open(served: &Served) {
 
 /// The status of a deposit, and whether it is that of an earlier one with the same key.
 async fn deposit(served: &Served, key: &str) -> (StatusCode, bool) {
-    let answer = reqwest::Client::new()
+    let answer = http()
         .post(served.url("/Account/A1/Deposit"))
         .header("idempotency-key", key)
         .json(&json!({ "amount": "EUR 7.00" }))

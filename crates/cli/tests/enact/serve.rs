@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-use crate::served::{BANK, FREE_PORT, Served, enact, serve};
+use crate::served::{BANK, FREE_PORT, Served, enact, http, serve};
 
 /// A directory with a specification and a place for data.
 struct Place {
@@ -122,7 +122,7 @@ async fn answer(
     amount: &str,
     deadline: &str,
 ) -> (StatusCode, serde_json::Value) {
-    let request = reqwest::Client::new().post(server.url(&format!("/Account/{account}/{event}")));
+    let request = http().post(server.url(&format!("/Account/{account}/{event}")));
     let body = match event {
         "Open" => json!({ "initialDeposit": amount }),
         "Pay" => json!({ "amount": amount, "to": "B" }),
@@ -192,7 +192,7 @@ async fn delayed_max_is_how_many_events_wait_at_one_object_before_the_next_is_tu
 /// How many payments have waited for another one.
 async fn payments_delayed(server: &Served) -> u64 {
     let series = "enact_delayed_total{class=\"Account\",event=\"Pay\",waits_for=\"Pay\",cause=\"verdict\"} ";
-    let metrics = reqwest::get(server.url("/metrics")).await.expect("serving").text().await.expect("text");
+    let metrics = http().get(server.url("/metrics")).send().await.expect("serving").text().await.expect("text");
     let count = metrics.lines().find_map(|line| line.strip_prefix(series));
     count.map_or(0, |count| count.parse().expect("a count"))
 }
@@ -247,7 +247,7 @@ async fn answers_are_kept_as_long_as_it_is_told_also_over_a_restart() {
                 assert_eq!(server.post("/Account/A/Open", json!({ "initialDeposit": "EUR 1.00" })).await.0, 200);
             }
             for repeat in 0..2_u32 {
-                let deposit = reqwest::Client::new().post(server.url("/Account/A/Deposit"));
+                let deposit = http().post(server.url("/Account/A/Deposit"));
                 let deposit = deposit.header("idempotency-key", "gift").json(&json!({ "amount": "EUR 1.00" }));
                 let answer = deposit.send().await.expect("serving");
                 assert_eq!(answer.status(), 200);
@@ -464,10 +464,10 @@ async fn commands_hold_up_a_stop_for_no_longer_than_it_may_take() {
     let server = slow(&place, &["--admission", "locking", "--drain", "1s"]);
     assert_eq!(server.post("/Account/A/Open", json!({ "initialDeposit": "EUR 1000.00" })).await.0, 200);
     let deposit = json!({ "class": "Account", "id": "A", "event": "Deposit", "arguments": { "amount": "EUR 1.00" } });
-    let batch = reqwest::Client::new().post(server.url("/-/batch")).header("enact-deadline-ms", PATIENT);
+    let batch = http().post(server.url("/-/batch")).header("enact-deadline-ms", PATIENT);
     let batch = tokio::spawn(batch.json(&json!({ "commands": vec![deposit; 500] })).send());
     let is_under_way = async || {
-        let metrics = reqwest::get(server.url("/metrics")).await.expect("serving").text().await.expect("text");
+        let metrics = http().get(server.url("/metrics")).send().await.expect("serving").text().await.expect("text");
         metrics.lines().any(|line| line.strip_prefix("enact_commands ").is_some_and(|count| count != "0"))
     };
     while !is_under_way().await {
@@ -581,7 +581,7 @@ async fn a_name_is_listened_on_and_answered_to() {
     let place = Place::new();
     let server = Served::start(serve(&place.spec(), &place.data(), "localhost:0"));
     for (host, expected) in [("localhost", 200), ("127.0.0.1", 200), ("evil.example", 421)] {
-        let request = reqwest::Client::new().get(server.url("/health")).header("host", host);
+        let request = http().get(server.url("/health")).header("host", host);
         assert_eq!(request.send().await.expect("serving").status(), expected, "{host}");
     }
 }
@@ -610,7 +610,7 @@ async fn a_server_answers_to_the_names_that_it_is_given() {
     command.args(["--host", "bank.example.com", "--host", "bank"]);
     let server = Served::start(command);
     for (host, expected) in [("bank.example.com", 200), ("BANK:80", 200), ("localhost", 200), ("evil.example", 421)] {
-        let request = reqwest::Client::new().get(server.url("/health")).header("host", host);
+        let request = http().get(server.url("/health")).header("host", host);
         let answer = request.send().await.expect("serving");
         assert_eq!(answer.status(), expected, "{host}");
     }

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
+use std::sync::LazyLock;
 use std::thread::JoinHandle;
 
 use reqwest::StatusCode;
@@ -33,10 +34,26 @@ class Account
       post: this.balance += amount
 "#;
 
+/// The client of all tests. It opens a connection for each request, so that none outlives the runtime of a test.
+///
+/// To make one takes longer than most requests: it reads the certificates of the machine.
+pub(crate) fn http() -> &'static reqwest::Client {
+    static HTTP: LazyLock<reqwest::Client> = LazyLock::new(|| {
+        provide_cryptography();
+        reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a client")
+    });
+    &HTTP
+}
+
+/// Clients of the tests have no provider of their own.
+fn provide_cryptography() {
+    // Another test may have been the first.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// The program: the one that `ENACT_PROGRAM` names, or the one that was built with the tests.
 pub(crate) fn program() -> Command {
-    // Clients of the tests have no provider of their own.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    provide_cryptography();
     Command::new(std::env::var_os("ENACT_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_enact").into()))
 }
 
@@ -135,12 +152,12 @@ impl Served {
     }
 
     pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {
-        let answer = reqwest::get(self.url(path)).await.expect("serving");
+        let answer = http().get(self.url(path)).send().await.expect("serving");
         (answer.status(), answer.json().await.expect("every answer is JSON"))
     }
 
     pub(crate) async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
-        let answer = reqwest::Client::new().post(self.url(path)).json(&body).send().await.expect("serving");
+        let answer = http().post(self.url(path)).json(&body).send().await.expect("serving");
         (answer.status(), answer.json().await.expect("every answer is JSON"))
     }
 

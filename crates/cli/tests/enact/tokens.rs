@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::served::{BANK, FREE_PORT, Served, enact, serve, token};
+use crate::served::{BANK, FREE_PORT, Served, enact, http, serve, token};
 
 /// A directory with a specification and a file of tokens.
 struct Place {
@@ -162,7 +162,7 @@ fn a_malformed_line_is_refused_with_file_and_line_and_without_its_content() {
 }
 
 async fn open(server: &Served, account: &str, authorization: Option<&str>) -> (StatusCode, String) {
-    let mut request = reqwest::Client::new().post(server.url(&format!("/Account/{account}/Open")));
+    let mut request = http().post(server.url(&format!("/Account/{account}/Open")));
     if let Some(authorization) = authorization {
         request = request.header("authorization", authorization);
     }

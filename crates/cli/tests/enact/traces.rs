@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::served::{BANK, FREE_PORT, Served, serve};
+use crate::served::{BANK, FREE_PORT, Served, http, serve};
 
 /// A trace, and the span of it that a client asks within.
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -113,7 +113,7 @@ impl Bank {
     }
 
     async fn post(&self, path: &str, body: Value, id: &str, traceparent: &str) -> (StatusCode, Value) {
-        let request = reqwest::Client::new().post(self.served.url(path)).json(&body).header("x-request-id", id);
+        let request = http().post(self.served.url(path)).json(&body).header("x-request-id", id);
         let answer = request.header("traceparent", traceparent).send().await.expect("serving");
         (answer.status(), answer.json().await.expect("JSON"))
     }
@@ -144,7 +144,7 @@ async fn each_request_is_a_span_of_the_trace_that_its_client_names() {
     bank.post("/Account/A/Deposit", deposit("EUR 1.00"), "unsampled", &format!("00-{TRACE}-{PARENT}-00")).await;
     bank.post("/Account/A/Deposit", deposit("much"), "unfit", &within).await;
     assert_eq!((opened.0, refused.0), (StatusCode::OK, StatusCode::CONFLICT));
-    let read = reqwest::get(bank.served.url("/Account/A?mode=certain")).await.expect("serving");
+    let read = http().get(bank.served.url("/Account/A?mode=certain")).send().await.expect("serving");
     assert_eq!(read.status(), StatusCode::OK);
     let log = bank.end();
     assert!(!log.contains("enact.request_id"), "spans are not for the log: {log}");

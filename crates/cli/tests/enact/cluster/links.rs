@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::workload::{Reading, Workload};
 use super::{ACCOUNTS, Place, balances, has_no_lease, open_all, serves};
-use crate::served::Served;
+use crate::served::{Served, http};
 
 const SEED: u64 = 20_261_127;
 
@@ -77,7 +77,7 @@ async fn what_an_owner_has_sent_and_comes_behind_a_take_over_has_no_effect() {
     // Nobody sends these again.
     let sent: Vec<_> = of_b.iter().map(|account| b.url(&format!("/Account/A{account}/Deposit"))).collect();
     let sent = sent.into_iter().map(|url| {
-        let request = reqwest::Client::new().post(url).header("enact-deadline-ms", "2000");
+        let request = http().post(url).header("enact-deadline-ms", "2000");
         tokio::spawn(request.json(&json!({ "amount": "EUR 7.00" })).send())
     });
     for answer in sent.collect::<Vec<_>>() {

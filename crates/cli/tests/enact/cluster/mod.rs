@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-use crate::served::{BANK, FREE_PORT, Served};
+use crate::served::{BANK, FREE_PORT, Served, http};
 
 const ACCOUNTS: usize = 12;
 
@@ -143,7 +143,7 @@ async fn balances(node: &Served) -> BTreeMap<usize, i64> {
 
 async fn balance(accounts: String, account: usize) -> i64 {
     loop {
-        let answer = reqwest::get(format!("{accounts}/A{account}")).await.expect("an answer");
+        let answer = http().get(format!("{accounts}/A{account}")).send().await.expect("an answer");
         let (status, body) = (answer.status(), answer.json::<Value>().await.expect("JSON"));
         if status == StatusCode::OK {
             let balance = body["fields"]["balance"].as_str().expect("money");
@@ -392,7 +392,7 @@ async fn an_operator_sees_nodes_and_shards_and_drains_a_node() {
         "{table}"
     );
     assert_eq!(balances(&b).await.len(), ACCOUNTS, "it asks the other one");
-    let metrics = reqwest::get(b.url("/metrics")).await.expect("serving").text().await.expect("text");
+    let metrics = http().get(b.url("/metrics")).send().await.expect("serving").text().await.expect("text");
     let has = |line: &str| metrics.lines().any(|other| other == line);
     assert!(has("enact_node_joined 1") && has("enact_shards 0"), "{metrics}");
     let opened = metrics.lines().find_map(|line| line.strip_prefix("enact_shards_opened_total "));

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use self::promql::{Query, Sample};
 #[cfg(feature = "nats")]
 use crate::nodes::Nodes;
-use crate::served::{BANK, FREE_PORT, Served, serve};
+use crate::served::{BANK, FREE_PORT, Served, http, serve};
 
 const DASHBOARD: &str = include_str!("../../../../../docs/operations/deploy/dashboard.json");
 const ALARMS: &str = include_str!("../../../../../docs/operations/deploy/alarms.yaml");
@@ -64,7 +64,7 @@ fn places(text: &str) -> impl Iterator<Item = &str> {
 }
 
 async fn scrape(url: &str) -> Vec<Sample> {
-    let text = reqwest::get(format!("{url}/metrics")).await.expect("serving").text().await.expect("a text");
+    let text = http().get(format!("{url}/metrics")).send().await.expect("serving").text().await.expect("a text");
     text.lines().filter(|line| !line.starts_with('#')).map(Sample::read).collect()
 }
 
