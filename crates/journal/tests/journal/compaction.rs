@@ -14,7 +14,7 @@ use enact_journal::{
 use enact_journal_kit::sim::SimDisk;
 
 use crate::checkpoints::{eager, make_checkpoint, until};
-use crate::workload::{SEGMENT_BYTES, block_on, flat, options, read_all};
+use crate::workload::{SEGMENT_BYTES, block_on, flat, flipped, options, read_all};
 
 const FIRST: &str = "segment-0000000001.log";
 pub(crate) const COMPACTED: &[u8] = b"ENACTCMP";
@@ -399,7 +399,7 @@ fn every_flipped_byte_of_a_compacted_segment_is_found() {
     let disk = log(120, 2);
     let whole = disk.bytes(FIRST).expect("there");
     assert!(whole.starts_with(COMPACTED));
-    for at in 0..whole.len() {
+    for at in flipped(whole.len()) {
         let copy = disk.copy(0);
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;

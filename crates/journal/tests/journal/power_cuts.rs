@@ -95,7 +95,7 @@ impl Run {
 
 /// Random power cuts at each step of the workload.
 fn cuts_per_step() -> u64 {
-    std::env::var("ENACT_POWER_CUTS").map_or(140, |cuts| cuts.parse().expect("a number of power cuts at each step"))
+    std::env::var("ENACT_POWER_CUTS").map_or(40, |cuts| cuts.parse().expect("a number of power cuts at each step"))
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn power_cut_at_every_step_keeps_what_was_answered() {
     });
     let (images, torn) = (even.images + odd.images, even.torn + odd.torn);
     println!("{images} images, {torn} with a torn end");
-    assert!(images >= 20_000, "only {images} images");
-    assert!(torn >= 500, "only {torn} images had a torn end");
+    assert!(images >= 6_000, "only {images} images");
+    assert!(torn >= 150, "only {torn} images had a torn end");
 }
 
 /// What an opened journal shows must stay, though nobody was answered: somebody has seen it. And what is appended to it

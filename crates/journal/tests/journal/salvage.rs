@@ -9,7 +9,7 @@ use enact_journal::{
 };
 use enact_journal_kit::sim::SimDisk;
 
-use crate::workload::{batches, block_on, flat, key, open, records};
+use crate::workload::{batches, block_on, flat, flipped, key, open, records};
 
 const MANIFEST: &str = "manifest";
 const SNAPSHOTS: &str = "snapshots.redb";
@@ -311,11 +311,11 @@ fn every_flipped_byte_costs_one_group_at_most() {
     disk.lose(SNAPSHOTS);
     for name in disk.names() {
         let bytes = disk.bytes(&name).expect("a file");
-        for at in 0..bytes.len() {
+        for at in flipped(bytes.len()) {
             let copy = disk.copy(0);
-            let mut flipped = bytes.clone();
-            flipped[at] ^= 1 << (at % 8);
-            copy.set_bytes(&name, flipped);
+            let mut changed = bytes.clone();
+            changed[at] ^= 1 << (at % 8);
+            copy.set_bytes(&name, changed);
             let (left, diagnosis) = salvaged(&copy, &all);
             assert_eq!(diagnosis.last.0, all.len() as u64, "byte {at} of {name}");
             assert!(all.len() - left.len() <= 3, "byte {at} of {name} costs {} records", all.len() - left.len());

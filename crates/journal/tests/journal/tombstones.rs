@@ -15,7 +15,7 @@ use enact_journal_kit::sim::SimDisk;
 use crate::checkpoints::{eager, make_checkpoint, until};
 use crate::compaction::{COMPACTED, compacted, segments};
 use crate::group_commit::GatedDisk;
-use crate::workload::{SEGMENT_BYTES, block_on, flat, options};
+use crate::workload::{SEGMENT_BYTES, block_on, flat, flipped, options};
 
 const FIRST: &str = "segment-0000000001.log";
 /// How many batches later a sale goes on, how often it does, and how many batches after its beginning its tombstone comes.
@@ -317,7 +317,7 @@ fn every_flipped_byte_of_a_segment_without_what_tombstones_stand_for_is_found() 
     let disk = log(130);
     let whole = disk.bytes(FIRST).expect("there");
     assert!(whole.starts_with(COMPACTED));
-    for at in (0..whole.len()).step_by(3) {
+    for at in flipped(whole.len()) {
         let copy = disk.copy(0);
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
