@@ -98,7 +98,7 @@ impl Place {
         }
         log.finish().expect("durable");
         let options = Options { segment_bytes: SEGMENT_BYTES, checkpoint_bytes: 1, ..Options::default() };
-        let journal = Embedded::open(&self.path(data), options).expect("opens");
+        let journal = open(&self.path(data), options);
         while !self.path(data).join("checkpoint").exists() {
             tokio::task::yield_now().await;
         }
