@@ -1,6 +1,6 @@
 //! Batches of payments in Rebel: several calls on one instance happen one after the other, and nothing is merged or lost.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use enact_entities::{Durability, Rebel, Reply, Strategy};
 use enact_rebel::{Key, Reference, Source, Value, check};
@@ -59,9 +59,12 @@ struct World {
 
 impl World {
     fn new(strategy: Strategy, durability: Durability, balances: [i64; 3]) -> Self {
-        let spec = Arc::new(check(vec![Source::new("bank.rebel", BANK)]).unwrap_or_else(|report| panic!("{report}")));
-        let model = Arc::new(Rebel::new(Arc::clone(&spec)));
-        let mut world = Self { net: Net::with(model, strategy, durability), spec };
+        static SPEC: LazyLock<Arc<enact_rebel::Spec>> = LazyLock::new(|| {
+            Arc::new(check(vec![Source::new("bank.rebel", BANK)]).unwrap_or_else(|report| panic!("{report}")))
+        });
+        static MODEL: LazyLock<Arc<Rebel>> = LazyLock::new(|| Arc::new(Rebel::new(Arc::clone(&SPEC))));
+        let net = Net::with(Arc::clone(&MODEL), strategy, durability);
+        let mut world = Self { net, spec: Arc::clone(&SPEC) };
         for (account, balance) in ACCOUNTS.into_iter().zip(balances) {
             let opened = world.run("Account", account, "Open", &[("deposit", world.money(balance))]);
             assert!(opened, "{account}");

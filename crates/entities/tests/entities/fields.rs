@@ -1,6 +1,6 @@
 //! Admission by field: what is told of numbers, elements and contents is what all outcomes say.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use enact_entities::{
     Action, Admission, Attempt, Branch, Condition, Decision, EntityKey, Limits, Millis, Model, Rebel, Request, Slot,
@@ -109,7 +109,10 @@ fn goal() -> EntityKey {
 }
 
 fn contract() -> Arc<Rebel> {
-    Arc::new(Rebel::new(Arc::new(check(vec![Source::new("goal.rebel", CONTRACT)]).expect("a contract"))))
+    static MODEL: LazyLock<Arc<Rebel>> = LazyLock::new(|| {
+        Arc::new(Rebel::new(Arc::new(check(vec![Source::new("goal.rebel", CONTRACT)]).expect("a contract"))))
+    });
+    Arc::clone(&MODEL)
 }
 
 fn event(model: &Rebel, name: &str, arguments: &[Value]) -> EventCall {

@@ -1,7 +1,7 @@
 //! Events that ask other entities: what the protocol makes of them against one step in one place, one at a time and together.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use enact_entities::{
     Action, Admission, Attempt, Branch, Decision, Durability, EntityKey, Limits, Millis, Model, Question, Rebel, Reply,
@@ -135,10 +135,12 @@ struct Both {
 
 impl Both {
     fn new(strategy: Strategy, durability: Durability) -> Self {
-        let spec = check(vec![Source::new("questions.rebel", CONTRACT)]).unwrap_or_else(|report| panic!("{report}"));
-        let spec = Arc::new(spec);
-        let net = Net::with(Arc::new(Rebel::new(Arc::clone(&spec))), strategy, durability);
-        Self { spec, net, alone: World::new() }
+        static SPEC: LazyLock<Arc<Spec>> = LazyLock::new(|| {
+            Arc::new(check(vec![Source::new("questions.rebel", CONTRACT)]).unwrap_or_else(|report| panic!("{report}")))
+        });
+        static MODEL: LazyLock<Arc<Rebel>> = LazyLock::new(|| Arc::new(Rebel::new(Arc::clone(&SPEC))));
+        let net = Net::with(Arc::clone(&MODEL), strategy, durability);
+        Self { spec: Arc::clone(&SPEC), net, alone: World::new() }
     }
 
     /// Three accounts, of which the last may not exist, and three transfers between them. The keys of transfers come last. Where
