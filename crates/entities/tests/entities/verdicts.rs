@@ -449,7 +449,7 @@ fn a_refusal_counts_what_is_committed_and_not_applied() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 5_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn b_interval_additive_events_get_the_verdicts_of_the_outcomes(balance in 0i64..150, acts in acts(additive())) {
@@ -464,6 +464,10 @@ proptest! {
             same_with_and_without_shortcuts(strategy, balance, &acts);
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 5_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn b_outcomes_max_of_one_is_a_lock_where_nothing_is_told_in_advance(balance in 0i64..150, acts in acts(additive())) {

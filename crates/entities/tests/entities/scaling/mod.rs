@@ -83,7 +83,7 @@ fn admission_does_what_is_said_of_the_examples() {
 fn admission_does_what_is_said_of_random_specifications() {
     let mut runner = TestRunner::deterministic();
     let mut total = Met::default();
-    for at in 0..40 * number("ENACT_SCALING", 1) {
+    for at in 0..16 * number("ENACT_SCALING", 1) {
         // Amounts of several currencies are left out.
         let text = generated::specification().new_tree(&mut runner).unwrap().current().replace("USD", "EUR");
         let met = play(&format!("random {at}\n{text}"), vec![Source::new("random.rebel", text.clone())], |_| 30);
