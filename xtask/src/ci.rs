@@ -107,8 +107,8 @@ fn tests() -> Outcome {
     let mut tests = command(TEST_COMMAND);
     // Without a NATS server, which `go install` gets, or PostgreSQL, they fail instead of being passed over.
     tests.env("CI", "1");
-    // Those with servers mostly wait for them.
-    tests.env("RUST_TEST_THREADS", (2 * thread::available_parallelism()?.get()).to_string());
+    // Those with servers mostly wait for them, and for leases.
+    tests.env("RUST_TEST_THREADS", (3 * thread::available_parallelism()?.get()).to_string());
     run_to_end(tests)
 }
 
