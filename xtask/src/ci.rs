@@ -190,7 +190,7 @@ fn attacks() -> Outcome {
 fn kills() -> Outcome {
     let mut kills = test_of_the_program("enact")?;
     kills
-        .args(["crash::", "identities::", "timers::", "versions::"])
+        .args(["crash::", "erase::", "first_day::", "identities::", "timers::", "versions::"])
         .env("ENACT_PROGRAM", root().join(target()).join("release/enact"))
         .env("ENACT_KILLS", "100");
     run_to_end(kills)
