@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::{StatusCode, Url};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::args;
 use crate::client::{ClientError, DEADLINE, client, deadline, in_problem, in_words};
@@ -34,7 +34,13 @@ async fn erase(args: &args::Erase) -> Result<Json, Failure> {
     let url = address(args)?;
     let client = client(&args.url, args.token_file.as_deref(), &args.tls, ANSWER_MAX)?;
     let unanswered = |error: &reqwest::Error| EraseError::Unanswered { url: args.url.clone(), said: in_words(error) };
-    let answer = client.post(url).header(DEADLINE, deadline()).send().await.map_err(|error| unanswered(&error))?;
+    let answer = client
+        .post(url)
+        .header(DEADLINE, deadline())
+        .json(&json!({}))
+        .send()
+        .await
+        .map_err(|error| unanswered(&error))?;
     let (status, body) = (answer.status(), answer.text().await.map_err(|error| unanswered(&error))?);
     if status != StatusCode::OK {
         let object = format!("{}/{}", args.class, args.id);

@@ -285,7 +285,7 @@ impl<E: Entities<Model = Rebel>> Api<E> {
             }
             Some(Place::Erasure(class, id)) if method == Method::POST => {
                 self.may_erase(caller.as_ref())?;
-                personal::erase(self, peer, caller, (class, id), head).await
+                personal::erase(self, peer, caller, (class, id), head, body).await
             }
             Some(Place::Batch | Place::Erasure(..)) => Err(only_allowed("POST", method, uri)),
             Some(Place::History(class, id)) if is_read => history::history(self, peer, (class, id), head).await,

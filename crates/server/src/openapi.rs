@@ -436,11 +436,13 @@ fn subjects(spec: &Spec) -> BTreeSet<Name> {
 fn erasure(class: &Class, access: Access) -> Operation {
     let name = class.name();
     let content = ContentBuilder::new().schema(Some(reference(Erased::name()))).build();
+    let nothing = ContentBuilder::new().schema(Some(closed())).build();
     let erased = ResponseBuilder::new().description("They are erased, or were before").content(JSON, content).build();
     let operation = OperationBuilder::new()
         .operation_id(Some(format!("{name}.erase")))
         .tag(&**name)
         .summary(Some(format!("Erase the personal values of an instance of {name}, wherever they are")))
+        .request_body(Some(RequestBodyBuilder::new().required(Some(Required::True)).content(JSON, nothing).build()))
         .parameter(id())
         .parameter(deadline())
         .response("200", erased)

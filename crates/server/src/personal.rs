@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
+use axum::body::{Bytes, HttpBody};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use enact_entities::{Entities, EraseError, Erasure, Kept, Rebel, Vault, VaultError};
@@ -15,12 +16,12 @@ use utoipa::ToSchema;
 
 use crate::api::{Api, instance};
 use crate::command::undecodable;
-use crate::envelope;
-use crate::history::moment_to_json;
+use crate::history::{invalid, moment_to_json};
 use crate::limits::Peer;
 use crate::path::Part;
 use crate::problem::{Problem, ProblemKind};
 use crate::value::to_json;
+use crate::{body, envelope};
 
 /// The names of personal values that are shown as `null`.
 #[derive(Debug, Default, Serialize, ToSchema)]
@@ -46,7 +47,10 @@ pub(crate) fn shown<'a>(
             Some(Ok(Some(value))) => return to_json(&value),
             Some(Ok(None)) => hidden.erased.push(name.to_owned()),
             Some(Err(error)) => {
-                tracing::error!(%error, "a personal value cannot be read");
+                // What is wrong with one is mostly wrong with all.
+                if hidden.unreadable.is_empty() {
+                    tracing::error!(%error, "a personal value cannot be read");
+                }
                 hidden.unreadable.push(name.to_owned());
             }
             None => hidden.unreadable.push(name.to_owned()),
@@ -118,13 +122,23 @@ impl From<&Erasure> for Erased {
     }
 }
 
-pub(crate) async fn erase<E: Entities<Model = Rebel>>(
+/// Its body is an empty object: a browser sends no JSON for a page of somebody else without asking first.
+pub(crate) async fn erase<E, B>(
     api: &Api<E>,
     peer: &Peer,
     caller: Option<Caller>,
     (class, id): (Part<'_>, Part<'_>),
     head: &Parts,
-) -> Result<Response, Problem> {
+    body: B,
+) -> Result<Response, Problem>
+where
+    E: Entities<Model = Rebel>,
+    B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
+{
+    let content = body::read(&head.headers, body, body::BODY_BYTES_MAX).await?;
+    if let Some(name) = body::members(&content)?.keys().next() {
+        return Err(Problem::invalid(vec![invalid(name, "an erasure takes no parameters".to_owned())]));
+    }
     let (Some(class), Some(id)) = (class.decoded(), id.decoded()) else { return Err(undecodable()) };
     let class = api.class(&class)?;
     let key = instance(class, &id).map_err(|unfit| Problem::invalid(vec![unfit]))?;

@@ -105,7 +105,8 @@ async fn an_erasure_that_was_answered_holds_over_kills_and_over_keys_that_are_pu
     let mut answered = Vec::new();
     for number in 0..CUSTOMERS / 2 {
         let url = server.url(&format!("/Customer/c{number}/-/erase"));
-        let asking = tokio::spawn(async move { http().post(url).send().await.map(|answer| answer.status()) });
+        let asking =
+            tokio::spawn(async move { http().post(url).json(&json!({})).send().await.map(|answer| answer.status()) });
         if number % 2 == 0 {
             assert_eq!(asking.await.expect("no panic").expect("an answer"), StatusCode::OK);
             answered.push(number);
@@ -196,6 +197,26 @@ async fn a_repeated_command_is_known_by_its_personal_values_too() {
     server.signal(Signal::TERM);
     assert!(server.ended().0.success());
     assert!(!has(&place.path("shop"), "a street"));
+}
+
+/// A browser sends a form, or nothing, for a page of somebody else, and no JSON.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_is_asked_for_in_json_that_says_nothing_else() {
+    let place = place();
+    let server = serve(&place);
+    let register = json!({ "called": "Ada", "isAdult": true });
+    assert_eq!(server.post("/Customer/c1/Register", register).await.0, StatusCode::OK);
+    let request = || http().post(server.url("/Customer/c1/-/erase"));
+    let form = request().header("content-type", "application/x-www-form-urlencoded").body("");
+    for (refused, status) in [
+        (request(), StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        (form, StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        (request().json(&json!({ "id": "c2" })), StatusCode::UNPROCESSABLE_ENTITY),
+    ] {
+        assert_eq!(refused.send().await.expect("serving").status(), status);
+    }
+    let (_, read) = server.get("/Customer/c1").await;
+    assert_eq!(read["fields"]["name"], json!("Ada"));
 }
 
 /// Keys take space for ever, so those who may do nothing make none.
