@@ -12,7 +12,7 @@
 //! * [`Participant`]: one entity in the commit protocol, with its promises, its reads and its recovery.
 //! * [`Coordinator`]: transactions over many entities, all or nothing.
 //! * [`Record`], [`Snapshot`]: what is journaled.
-//! * [`audit`](fn@audit), [`miscalls`], [`disagreements`]: whether the contract allows what is journaled, and journals agree.
+//! * [`audit`](fn@audit), [`miscalls`], [`disagreements`]: whether the contract allows what is journaled, and journals agree; [`Cuts`]: where they do.
 //!
 //! # Example
 //! The driver of the machines is a loop that carries what they put out to where it belongs:
@@ -120,8 +120,8 @@ pub use self::admission::{
     Range, Rejection, Request, Strategies, Strategy, Unanswered, Undecided, UnknownClass, Values, Verdict, Wait, Why,
 };
 pub use self::audit::{
-    Acted, Audited, AuditedOf, Contradiction, Decided, Disagreement, DisagreementKind, Held, Holding, Judged, Miscall,
-    audit, disagreements, miscalls,
+    Acted, Audited, AuditedOf, Contradiction, Cuts, Decided, Disagreement, DisagreementKind, Held, Holding, Judged,
+    Miscall, audit, disagreements, miscalls,
 };
 pub use self::changes::{Changes, ChangesOf, Cursor, EntityChange, ParseCursorError};
 pub use self::coordinator::{

@@ -11,6 +11,7 @@
 //!   behind what the contract refuses, with the state that the effects lead to all the same.
 //! * [`miscalls`] compares what the events of one transaction call with the events that it has, at all entities.
 //! * [`disagreements`] compares the decision on a transaction over several journals with what its participants hold.
+//! * [`Cuts`] says where several journals that are written to meanwhile have to be cut, so that there is nothing to find between them.
 //!
 //! # What it cannot tell
 //! * Refused commands are not in a journal, so nobody can tell whether they were refused rightly.
@@ -21,11 +22,13 @@
 
 mod agreement;
 mod calls;
+mod cut;
 
 use std::collections::{BTreeMap, HashSet};
 
 pub use self::agreement::{Decided, Disagreement, DisagreementKind, Held, Holding, disagreements};
 pub use self::calls::{Miscall, miscalls};
+pub use self::cut::Cuts;
 use crate::EntityKey;
 use crate::admission::{Decision, broken, due_before, possible};
 use crate::model::{Action, Call, Calls, Model};
