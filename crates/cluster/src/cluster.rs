@@ -24,10 +24,10 @@ use crate::transport::Sender;
 use crate::view::{Revised, SETTINGS, Settings, View as Members};
 
 /// How long joining goes on to ask.
-const JOIN_MAX: Duration = Duration::from_secs(60);
+pub(crate) const JOIN_MAX: Duration = Duration::from_secs(60);
 /// How long the bucket may take to be opened.
 const OPEN_MAX: Duration = Duration::from_secs(3);
-const PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
 /// Why a node could not join.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -102,6 +102,24 @@ pub enum JoinError {
     Alive {
         /// Their names.
         nodes: Vec<String>,
+    },
+    /// The shards are being filled from a backup, or were until that was cut off.
+    #[error(
+        "the {shards} shards are being restored from a backup, or were until that was cut off: if no restore runs any more, remove \
+         the streams J0, S0 and so on of all shards and `KV_enact` with `nats stream rm`, and restore them again"
+    )]
+    Restoring {
+        /// How many shards there are.
+        shards: u16,
+    },
+    /// Shards are to be filled, and there is something already.
+    #[error(
+        "there are {what} already: restore to servers, or to an account, without any; or, if nobody needs what is in them, stop all \
+         nodes and remove the streams of all shards and `KV_enact` with `nats stream rm`"
+    )]
+    Filled {
+        /// What there is.
+        what: String,
     },
     /// The leases are kept by fewer servers.
     #[error("leases and claims are kept {found} times, not {required}: `nats kv` can edit the bucket `enact`")]
@@ -281,18 +299,26 @@ fn by(nodes: &[String]) -> String {
 /// What all nodes have in common, as the first one has decided it.
 async fn agree(bucket: &Bucket, options: &Options, deadline: Instant) -> Result<Revised<Settings>, JoinError> {
     let Options { shards, contract, .. } = options.clone();
-    let own = Settings { shards, contract, proposed: None, refused: None };
+    let own = Settings { shards, contract, proposed: None, refused: None, is_restoring: false };
     loop {
+        // Before they are read: who writes them meanwhile is not overwritten.
+        let revision = bucket.revision(SETTINGS).await;
         let why = match bucket.read::<Settings>(SETTINGS).await {
+            Ok(Some(Revised { value: Settings { shards, is_restoring: true, .. }, .. })) => {
+                return Err(JoinError::Restoring { shards });
+            }
             Ok(Some(found)) if found.value.shards != own.shards => {
                 return Err(JoinError::OtherShards { found: found.value.shards, given: own.shards });
             }
             Ok(Some(found)) => return Ok(found),
             Ok(None) => match is_free(bucket, own.shards).await {
                 Ok(false) => return Err(JoinError::Occupied { shards: own.shards }),
-                Ok(true) => match bucket.write(SETTINGS, &own, 0, None).await {
-                    Wrote::Yes(revision) => return Ok(Revised { value: own, revision }),
-                    Wrote::Conflict | Wrote::Unknown => "the settings were not stored".to_owned(),
+                Ok(true) => match revision {
+                    Ok(revision) => match bucket.write(SETTINGS, &own, revision, None).await {
+                        Wrote::Yes(revision) => return Ok(Revised { value: own, revision }),
+                        Wrote::Conflict | Wrote::Unknown => "the settings were not stored".to_owned(),
+                    },
+                    Err(why) => why,
                 },
                 Err(why) => why,
             },

@@ -7,7 +7,8 @@ use tokio::time::{Instant, sleep};
 use crate::JoinError;
 use crate::bucket::{Bucket, Wrote};
 use crate::connect::connect;
-use crate::view::{Claim, PIN, Pin, SETTINGS, SHARD, Settings, View};
+use crate::settings::settings;
+use crate::view::{Claim, PIN, Pin, SHARD, View};
 
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -77,8 +78,7 @@ pub async fn move_shard(
     let client = connect(servers, "enact cluster").await?;
     let bucket = Bucket::existing(&client).await?;
     let deadline = Instant::now() + patience;
-    let settings = bucket.read::<Settings>(SETTINGS).await?;
-    let settings = settings.ok_or_else(|| JoinError::unreachable("no node has joined there"))?.value;
+    let settings = settings(&bucket).await?.value;
     if shard >= settings.shards {
         return Err(MoveError::NoShard { shard, last: settings.shards - 1 });
     }

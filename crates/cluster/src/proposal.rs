@@ -112,7 +112,13 @@ mod tests {
 
     fn settings(contract: &str, proposed: Option<&str>, refused: Option<(&str, &str)>) -> Settings {
         let refused = refused.map(|(contract, why)| Refused { contract: contract.to_owned(), why: why.to_owned() });
-        Settings { shards: 2, contract: contract.to_owned(), proposed: proposed.map(str::to_owned), refused }
+        Settings {
+            shards: 2,
+            contract: contract.to_owned(),
+            proposed: proposed.map(str::to_owned),
+            refused,
+            is_restoring: false,
+        }
     }
 
     /// Settings with revision 7, and a node of each of `contracts`.

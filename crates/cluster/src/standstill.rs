@@ -10,6 +10,7 @@ use crate::bucket::{Bucket, Wrote};
 use crate::connect::connect;
 use crate::lease::{Held, LEASE_MIN};
 use crate::node::incarnation;
+use crate::settings::settings;
 use crate::view::{Lease, Revised, SETTINGS, Settings};
 
 /// The name under which it has a lease, and the contract that is proposed meanwhile: no node has either.
@@ -133,24 +134,4 @@ impl Drop for Standstill {
     fn drop(&mut self) {
         self.keeping.abort();
     }
-}
-
-/// How many shards the nodes whose servers are at `servers` have.
-///
-/// # Errors
-/// When no server can be reached, or no node has ever joined there.
-///
-/// # Panics
-/// Outside of a tokio runtime with timers and network.
-///
-/// # Cancel safety
-/// Dropping the future has no effect.
-pub async fn shards(servers: &str) -> Result<u16, JoinError> {
-    let client = connect(servers, "enact shards").await?;
-    Ok(settings(&Bucket::existing(&client).await?).await?.value.shards)
-}
-
-async fn settings(bucket: &Bucket) -> Result<Revised<Settings>, JoinError> {
-    let settings = bucket.read::<Settings>(SETTINGS).await.map_err(JoinError::unreachable)?;
-    settings.ok_or_else(|| JoinError::unreachable("no node has joined there"))
 }

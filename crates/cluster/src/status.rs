@@ -13,7 +13,8 @@ use crate::bucket::{Bucket, Kept};
 use crate::connect::connect;
 use crate::fabric::{self, Order};
 use crate::proposal::Stage;
-use crate::view::{SETTINGS, Settings, View};
+use crate::settings::settings;
+use crate::view::View;
 
 /// How far the clocks of machines may be apart: events carry the time of their node, and timers fire by it.
 const CLOCKS_MAX: Duration = Duration::from_secs(1);
@@ -222,8 +223,7 @@ impl Status {
 /// Dropping the future has no effect.
 pub async fn status(servers: &str) -> Result<Status, JoinError> {
     let (_, bucket) = open(servers).await?;
-    let settings = bucket.read::<Settings>(SETTINGS).await.map_err(JoinError::unreachable)?;
-    let settings = settings.ok_or_else(|| JoinError::unreachable("no node has joined there"))?.value;
+    let settings = settings(&bucket).await?.value;
     let view = bucket.look().await.map_err(JoinError::unreachable)?;
     let mut shards = Vec::new();
     for shard in 0..settings.shards {

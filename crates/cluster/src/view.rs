@@ -31,6 +31,9 @@ pub(crate) struct Settings {
     /// The last contract that a shard did not allow.
     #[serde(default)]
     pub(crate) refused: Option<Refused>,
+    /// The shards are being filled from a backup: no node joins.
+    #[serde(default)]
+    pub(crate) is_restoring: bool,
 }
 
 impl Settings {
@@ -218,7 +221,8 @@ mod tests {
 
     fn settings(proposed: Option<&str>) -> Vec<u8> {
         let (contract, proposed) = ("bank".to_owned(), proposed.map(str::to_owned));
-        serde_json::to_vec(&Settings { shards: 2, contract, proposed, refused: None }).expect("JSON")
+        serde_json::to_vec(&Settings { shards: 2, contract, proposed, refused: None, is_restoring: false })
+            .expect("JSON")
     }
 
     fn claim(node: &str, incarnation: u64) -> Vec<u8> {
