@@ -89,11 +89,25 @@ pub(crate) enum Cluster {
         #[command(flatten)]
         cluster: Servers,
     },
-    /// Read all records of all shards, while nodes serve them, and end with status 4 if something is damaged or missing
+    /// Read all records of all shards, while nodes serve them, or all of a backup, and end with status 4 if something is damaged or missing
     Verify {
+        #[command(flatten)]
+        cluster: Option<Servers>,
+        /// A backup of all shards, instead of nodes
+        #[arg(long, value_name = "DIR", conflicts_with = "servers", required_unless_present = "servers")]
+        backup: Option<PathBuf>,
+    },
+    /// Write what has happened to all entities of all shards to a directory, while nodes serve them: each transaction is in it as a whole or
+    /// not at all
+    Backup {
+        /// Directory to make, which does not exist yet
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
         #[command(flatten)]
         cluster: Servers,
     },
+    /// Fill the shards of a new cluster from a backup of all shards
+    Restore(RestoreCluster),
     /// Let a node give all its shards to others, before it is stopped or its machine is mended
     Drain {
         /// The name of the node
@@ -120,6 +134,18 @@ pub(crate) enum Cluster {
         #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
         patience: Duration,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreCluster {
+    /// Directory that `enact cluster backup` has written
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    #[command(flatten)]
+    pub(crate) cluster: Servers,
+    /// How many NATS servers keep each record, to begin with
+    #[arg(long, value_name = "COUNT", default_value = "3")]
+    pub(crate) replicas: NonZeroUsize,
 }
 
 #[derive(Debug, Args)]

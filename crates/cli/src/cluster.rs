@@ -6,44 +6,55 @@ use enact_cluster::{JoinError, ShardStatus, Status, drain, move_shard, shards, s
 
 use crate::args;
 use crate::failure::Failure;
+use crate::journal::cluster as backups;
 
 pub(crate) fn run(args: &args::Cluster) -> Result<(), Failure> {
+    match args {
+        args::Cluster::Status { cluster, json } => block_on(print_status(cluster, *json)),
+        args::Cluster::Check { cluster } => block_on(check(cluster)),
+        args::Cluster::Verify { backup: Some(directory), .. } => backups::verify_backup(directory),
+        args::Cluster::Verify { cluster: Some(cluster), .. } => block_on(verify_all(cluster)),
+        args::Cluster::Verify { .. } => unreachable!("the command line has one of them"),
+        args::Cluster::Backup { directory, cluster } => backups::back_up(directory, &cluster.servers),
+        args::Cluster::Restore(args) => backups::restore(args),
+        args::Cluster::Drain { node, cluster, patience } => block_on(async {
+            drain(&cluster.servers, node, *patience).await.map_err(|source| unseen(cluster, source))?;
+            println!("{node} has no shards");
+            Ok(())
+        }),
+        args::Cluster::Move { shard, node, force, cluster, patience } => block_on(async {
+            let moved = move_shard(&cluster.servers, *shard, node.as_deref(), *force, *patience).await;
+            let owner = moved.map_err(|source| Failure::Unmoved { shard: *shard, source })?;
+            println!("shard {shard} is served by {owner}");
+            Ok(())
+        }),
+    }
+}
+
+fn block_on(done: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
-    runtime.block_on(async {
-        match args {
-            args::Cluster::Status { cluster, json } => {
-                let status = status(&cluster.servers).await.map_err(|source| unseen(cluster, source))?;
-                if *json {
-                    println!("{}", serde_json::to_string(&status).expect("it has a text form"));
-                } else {
-                    print!("{}", in_words(&status));
-                }
-                Ok(())
-            }
-            args::Cluster::Check { cluster } => {
-                let status = status(&cluster.servers).await.map_err(|source| unseen(cluster, source))?;
-                let problems = status.problems();
-                problems.iter().for_each(|problem| println!("{problem}"));
-                if !problems.is_empty() {
-                    return Err(Failure::Unsound { problems: problems.len() });
-                }
-                println!("sound: nodes {}, shards {}", status.nodes.len(), status.shards.len());
-                Ok(())
-            }
-            args::Cluster::Verify { cluster } => verify_all(cluster).await,
-            args::Cluster::Drain { node, cluster, patience } => {
-                drain(&cluster.servers, node, *patience).await.map_err(|source| unseen(cluster, source))?;
-                println!("{node} has no shards");
-                Ok(())
-            }
-            args::Cluster::Move { shard, node, force, cluster, patience } => {
-                let moved = move_shard(&cluster.servers, *shard, node.as_deref(), *force, *patience).await;
-                let owner = moved.map_err(|source| Failure::Unmoved { shard: *shard, source })?;
-                println!("shard {shard} is served by {owner}");
-                Ok(())
-            }
-        }
-    })
+    runtime.block_on(done)
+}
+
+async fn print_status(cluster: &args::Servers, json: bool) -> Result<(), Failure> {
+    let status = status(&cluster.servers).await.map_err(|source| unseen(cluster, source))?;
+    if json {
+        println!("{}", serde_json::to_string(&status).expect("it has a text form"));
+    } else {
+        print!("{}", in_words(&status));
+    }
+    Ok(())
+}
+
+async fn check(cluster: &args::Servers) -> Result<(), Failure> {
+    let status = status(&cluster.servers).await.map_err(|source| unseen(cluster, source))?;
+    let problems = status.problems();
+    problems.iter().for_each(|problem| println!("{problem}"));
+    if !problems.is_empty() {
+        return Err(Failure::Unsound { problems: problems.len() });
+    }
+    println!("sound: nodes {}, shards {}", status.nodes.len(), status.shards.len());
+    Ok(())
 }
 
 /// Reads all shards, also behind one that is damaged.

@@ -104,6 +104,18 @@ pub(crate) enum Failure {
     #[cfg(feature = "nats")]
     #[error("cannot restore to {place}")]
     RestoreStreams { place: String, source: enact_journal::nats::BuildError },
+    #[cfg(feature = "nats")]
+    #[error(transparent)]
+    Directory(#[from] crate::journal::cluster::DirectoryError),
+    #[cfg(feature = "nats")]
+    #[error(
+        "not all shards are restored for certain, and no node serves them: remove the streams J0, S0 and so on of all shards and `KV_enact` with \
+         `nats stream rm`, and restore them again"
+    )]
+    HalfRestored {
+        #[source]
+        cause: Box<Failure>,
+    },
     #[cfg(feature = "postgres")]
     #[error("cannot restore to {place}")]
     RestoreTables { place: String, source: enact_journal::postgres::BuildError },
@@ -249,7 +261,15 @@ impl Failure {
             #[cfg(feature = "postgres")]
             Self::Postgres { .. } | Self::RestoreTables { .. } => 4,
             #[cfg(feature = "nats")]
-            Self::RestoreStreams { .. } => 4,
+            Self::RestoreStreams { .. } | Self::HalfRestored { .. } => 4,
+            #[cfg(feature = "nats")]
+            Self::Directory(error) => {
+                if error.is_damage() {
+                    4
+                } else {
+                    2
+                }
+            }
             #[cfg(any(feature = "nats", feature = "postgres"))]
             Self::Read { .. } => 4,
             Self::Repair(error) if error.is_of_usage() => 2,

@@ -17,9 +17,9 @@
 //! A participant in another shard than its coordinator has promised and hears of the decision later. So what is decided is judged there as
 //! soon as the decision is recorded, and what each participant holds is compared with it ([`enact_entities::disagreements`]).
 
-mod facts;
+pub(super) mod facts;
 mod findings;
-mod store;
+pub(super) mod store;
 #[cfg(test)]
 mod tests;
 
@@ -51,8 +51,8 @@ const UNBALANCED_MAX: usize = 10_000;
 /// The class of the entity of a coordinator that has its decisions on participants elsewhere, and their ends.
 const DECISIONS: &str = ".decisions";
 /// The kinds of these two.
-const DECISION: Kind = Kind(4);
-const END: Kind = Kind(6);
+pub(super) const DECISION: Kind = Kind(4);
+pub(super) const END: Kind = Kind(6);
 
 pub(crate) fn run(args: &args::Audit) -> Result<(), Failure> {
     let sources = spec::read(&args.spec.files)?;
@@ -216,14 +216,9 @@ impl<'a, W: Write> Audit<'a, W> {
     fn put_held_aside(&mut self, entries: &Entries) -> Result<(), Failure> {
         for ((entity, _), entries) in entries {
             for Entry { at, payload, .. } in entries {
-                let (tx, slot, holding) = match decoded(payload) {
-                    Record::Prepared(prepared) => (prepared.branch.tx, prepared.slot, Holding::Promised),
-                    Record::Outcome { tx, slot, decision: Decision::Commit } => (tx, slot, Holding::Committed),
-                    Record::Outcome { tx, slot, decision: Decision::Abort } => (tx, slot, Holding::Aborted),
-                    _ => continue,
-                };
-                let held = Held { position: *at, entity: entity.clone(), slot, holding };
-                self.facts.add(tx, &Fact::Held(held))?;
+                if let Some((tx, held @ Fact::Held(_))) = Fact::over_journals(*at, entity, decoded(payload)) {
+                    self.facts.add(tx, &held)?;
+                }
             }
         }
         Ok(())

@@ -54,10 +54,14 @@ impl Groups {
         Ok(Self { log: backup.log(), groups: Box::new(backup.map(|group| Ok(group?))) })
     }
 
-    /// Those of the pages that `next` gives after a position, up to one without groups.
+    /// Those behind `after` of the pages that `next` gives after a position, up to one without groups.
     #[cfg(any(feature = "nats", feature = "postgres"))]
-    fn paged(place: String, next: impl Fn(Position) -> Result<Vec<Group>, ReadError> + 'static) -> Self {
-        let mut last = Some(Position::START);
+    fn paged(
+        place: String,
+        after: Position,
+        next: impl Fn(Position) -> Result<Vec<Group>, ReadError> + 'static,
+    ) -> Self {
+        let mut last = Some(after);
         let pages = std::iter::from_fn(move || match next(last?) {
             Ok(page) => {
                 last = Some(page.last()?.last());
@@ -91,6 +95,7 @@ impl Iterator for Groups {
 
 #[cfg(any(feature = "nats", feature = "postgres"))]
 pub(super) mod remote {
+    use enact_journal::Position;
     #[cfg(feature = "nats")]
     use enact_journal::nats::{self, Nats};
     #[cfg(feature = "postgres")]
@@ -110,7 +115,7 @@ pub(super) mod remote {
         let place = place(servers, shard);
         let runtime = runtime()?;
         let journal = runtime.block_on(look(servers, shard))?;
-        Ok(Groups::paged(place, move |after| runtime.block_on(journal.groups(after))))
+        Ok(Groups::paged(place, Position::START, move |after| runtime.block_on(journal.groups(after))))
     }
 
     #[cfg(feature = "nats")]
@@ -131,7 +136,7 @@ pub(super) mod remote {
         let runtime = runtime()?;
         let journal = runtime.block_on(Postgres::look(options));
         let journal = journal.map_err(|source| Failure::Postgres { place: place.clone(), source })?;
-        Ok(Groups::paged(place, move |after| runtime.block_on(journal.groups(after))))
+        Ok(Groups::paged(place, Position::START, move |after| runtime.block_on(journal.groups(after))))
     }
 }
 
@@ -141,40 +146,47 @@ pub(super) struct Shards {
     servers: String,
     runtime: Arc<Runtime>,
     journals: Vec<Arc<Nats>>,
-    /// Where each ended at an earlier moment, which was before that of any other one.
-    settled: Vec<Position>,
+    /// Where each ended at earlier looks.
+    ends: Vec<Vec<Position>>,
 }
 
 #[cfg(feature = "nats")]
 impl Shards {
-    /// Looks at all of them twice.
-    pub(super) fn of_nodes(servers: &str) -> Result<Self, Failure> {
+    /// Looks at all of them so many times, and each time at all before the next one.
+    pub(super) fn of_nodes(servers: &str, looks: usize) -> Result<Self, Failure> {
         let runtime = remote::runtime()?;
-        let (settled, journals) = runtime.block_on(async {
+        let (ends, journals) = runtime.block_on(async {
             let of_nodes = |source| Failure::Join { place: crate::serve::without_passwords(servers), source };
             let count = enact_cluster::shards(servers).await.map_err(of_nodes)?;
-            let (mut settled, mut journals) = (Vec::new(), Vec::new());
-            for shard in 0..count {
-                let journal = remote::look(servers, shard).await?;
-                settled.push(journal.volume().last.unwrap_or(Position::START));
+            let (mut ends, mut journals) = (Vec::new(), Vec::new());
+            for _ in 0..looks {
+                journals.clear();
+                for shard in 0..count {
+                    journals.push(Arc::new(remote::look(servers, shard).await?));
+                }
+                ends.push(journals.iter().map(|journal| journal.volume().last.unwrap_or(Position::START)).collect());
             }
-            for shard in 0..count {
-                journals.push(Arc::new(remote::look(servers, shard).await?));
-            }
-            Ok::<_, Failure>((settled, journals))
+            Ok::<_, Failure>((ends, journals))
         })?;
-        Ok(Self { servers: servers.to_owned(), runtime: Arc::new(runtime), journals, settled })
+        Ok(Self { servers: servers.to_owned(), runtime: Arc::new(runtime), journals, ends })
     }
 
-    /// Where each journal ended before the moment that [`groups`](Self::groups) shows.
-    pub(super) fn settled(&self) -> &[Position] {
-        &self.settled
+    /// What tells the contract of the nodes from others, as it is after all looks.
+    pub(super) fn contract(&self) -> Result<String, Failure> {
+        let agreed = self.runtime.block_on(enact_cluster::agreed(&self.servers));
+        let of_nodes = |source| Failure::Join { place: crate::serve::without_passwords(&self.servers), source };
+        Ok(agreed.map_err(of_nodes)?.contract)
     }
 
-    /// The groups of a shard, up to the later moment.
-    pub(super) fn groups(&self, shard: u16) -> Groups {
+    /// Where each journal ended at that look, of which the first is 0.
+    pub(super) fn ends(&self, look: usize) -> &[Position] {
+        &self.ends[look]
+    }
+
+    /// The groups of a shard behind `after`, up to the last look.
+    pub(super) fn groups(&self, shard: u16, after: Position) -> Groups {
         let (runtime, journal) = (self.runtime.clone(), self.journals[usize::from(shard)].clone());
         let place = remote::place(&self.servers, shard);
-        Groups::paged(place, move |after| runtime.block_on(journal.groups(after)))
+        Groups::paged(place, after, move |after| runtime.block_on(journal.groups(after)))
     }
 }

@@ -3,6 +3,8 @@
 
 mod audit;
 mod backup;
+#[cfg(feature = "nats")]
+pub(crate) mod cluster;
 mod export;
 mod groups;
 mod repair;

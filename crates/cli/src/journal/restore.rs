@@ -11,7 +11,7 @@
 //!
 //! Snapshots and what is known of timers are made anew from the records.
 
-mod target;
+pub(super) mod target;
 
 use enact_journal::{BackupReader, Group, Kind, Record};
 use enact_rebel::Timestamp;
@@ -39,8 +39,8 @@ pub(super) fn run(args: &args::Restore) -> Result<(), Failure> {
 
 /// What has become of a backup.
 #[derive(Default)]
-struct Restored {
-    kept: Tally,
+pub(super) struct Restored {
+    pub(super) kept: Tally,
     left_out: Tally,
     /// Tombstones of what is left out.
     buried: u64,
@@ -58,7 +58,12 @@ impl Restored {
     }
 }
 
-fn fill(target: &mut dyn Target, backup: BackupReader, until: Option<Timestamp>) -> Result<Restored, Failure> {
+/// Fills `target` with what is in `backup` up to that time.
+pub(super) fn fill(
+    target: &mut dyn Target,
+    backup: BackupReader,
+    until: Option<Timestamp>,
+) -> Result<Restored, Failure> {
     let mut restored = Restored::default();
     for group in backup {
         let group = group?;

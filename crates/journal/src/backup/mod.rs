@@ -61,6 +61,8 @@ pub struct BackupTotals {
     pub group_count: u64,
     /// The last position; also the number of records, with those that were discarded.
     pub last: Position,
+    /// The SHA-256 of all bytes of the file before it, which stands at its end.
+    pub hash: [u8; HASH_LEN],
 }
 
 /// Why a backup was not written or read.

@@ -61,7 +61,7 @@ impl BackupReader {
             hasher: Sha256::new(),
             log: 0,
             version: VERSION,
-            totals: BackupTotals { bytes: 0, group_count: 0, last: Position::START },
+            totals: BackupTotals { bytes: 0, group_count: 0, last: Position::START, hash: [0; HASH_LEN] },
             seqs: HashMap::new(),
             discarded: Discarded::default(),
             state: State::Reading,
@@ -182,6 +182,7 @@ impl BackupReader {
         if self.read(HASH_LEN)? != hash[..] {
             return Err(self.damage(start, Flaw::BackupHash).into());
         }
+        self.totals.hash = hash.into();
         let BackupTotals { group_count, last, .. } = self.totals;
         let counted = [group_count, last.0, last.0];
         if [8, 16, 24].map(|at| u64_at(footer, at)) != counted {

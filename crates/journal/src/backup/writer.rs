@@ -82,7 +82,7 @@ impl BackupWriter {
             unfinished: Unfinished(unfinished),
             file: BufWriter::with_capacity(BUFFER_BYTES, file),
             hasher: Sha256::new(),
-            totals: BackupTotals { bytes: 0, group_count: 0, last: Position::START },
+            totals: BackupTotals { bytes: 0, group_count: 0, last: Position::START, hash: [0; HASH_LEN] },
             buffer: Vec::new(),
         };
         let mut header = Vec::with_capacity(HEADER_LEN);
@@ -157,6 +157,7 @@ impl BackupWriter {
         self.write(&footer)?;
         let hash = self.hasher.clone().finalize();
         self.write(&hash)?;
+        self.totals.hash = hash.into();
         let failed = BackupError::io(&self.unfinished.0);
         self.file.flush().and_then(|()| self.file.get_ref().sync_all()).map_err(failed)?;
         // A link, because a rename would replace what has got the name meanwhile.

@@ -9,7 +9,8 @@ use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufReader, BufWriter, Seek, Write};
 
-use enact_entities::{Decided, Held, TxId};
+use enact_entities::{Decided, Decision, EntityKey, Held, Holding, Record, TxId};
+use enact_rebel::EventCall;
 use serde::{Deserialize, Serialize};
 
 use super::store::At;
@@ -20,7 +21,7 @@ const FILES: usize = 64;
 
 /// One thing that is known of a transaction.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Fact {
+pub(in crate::journal) enum Fact {
     /// What has happened at one entity.
     Acted {
         /// The hashes of all events, less those of the events that they call.
@@ -44,9 +45,31 @@ pub(super) enum Fact {
     Acknowledged(At),
 }
 
+impl Fact {
+    /// What the `record` of `entity` says of a transaction over several journals, and of which one; nothing if it is of none.
+    pub(in crate::journal) fn over_journals(
+        at: At,
+        entity: &EntityKey,
+        record: Record<EventCall>,
+    ) -> Option<(TxId, Self)> {
+        let held = |slot, holding| Self::Held(Held { position: at, entity: entity.clone(), slot, holding });
+        match record {
+            Record::Prepared(prepared) => Some((prepared.branch.tx, held(prepared.slot, Holding::Promised))),
+            Record::Outcome { tx, slot, decision: Decision::Commit } => Some((tx, held(slot, Holding::Committed))),
+            Record::Outcome { tx, slot, decision: Decision::Abort } => Some((tx, held(slot, Holding::Aborted))),
+            Record::Decision(decision) => {
+                let decided = Decided { position: at, participants: decision.participants };
+                Some((decision.tx, Self::Decided(decided)))
+            }
+            Record::End { tx } => Some((tx, Self::Acknowledged(at))),
+            _ => None,
+        }
+    }
+}
+
 /// All that is known of one transaction.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(in crate::journal) struct Known {
     /// The sum over all entities.
     pub(super) sum: u64,
     pub(super) beginnings: Vec<u64>,
@@ -55,9 +78,9 @@ pub(super) struct Known {
     pub(super) is_untold: bool,
     pub(super) is_discarded: bool,
     pub(super) is_waiting: bool,
-    pub(super) held: Vec<Held<At>>,
-    pub(super) decisions: Vec<Decided<At>>,
-    pub(super) acknowledged: Option<At>,
+    pub(in crate::journal) held: Vec<Held<At>>,
+    pub(in crate::journal) decisions: Vec<Decided<At>>,
+    pub(in crate::journal) acknowledged: Option<At>,
 }
 
 impl Known {
@@ -86,13 +109,13 @@ impl Known {
 
 /// Facts of all transactions.
 #[derive(Default)]
-pub(super) struct Facts {
+pub(in crate::journal) struct Facts {
     /// Each with the number of its facts; made when the first fact is added.
     files: Vec<(BufWriter<File>, u64)>,
 }
 
 impl Facts {
-    pub(super) fn add(&mut self, tx: TxId, fact: &Fact) -> Result<(), Failure> {
+    pub(in crate::journal) fn add(&mut self, tx: TxId, fact: &Fact) -> Result<(), Failure> {
         let mut hasher = DefaultHasher::new();
         tx.hash(&mut hasher);
         if self.files.is_empty() {
@@ -106,7 +129,10 @@ impl Facts {
     }
 
     /// Shows what is known of each transaction.
-    pub(super) fn each(self, mut see: impl FnMut(TxId, Known) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub(in crate::journal) fn each(
+        self,
+        mut see: impl FnMut(TxId, Known) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         for (file, count) in self.files {
             for (tx, known) in read(file, count).map_err(Failure::Temporary)? {
                 see(tx, known)?;

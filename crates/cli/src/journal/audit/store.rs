@@ -16,9 +16,9 @@ use crate::journal::groups::Groups;
 
 /// A place in the journals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct At {
-    pub(super) shard: u16,
-    pub(super) position: Position,
+pub(in crate::journal) struct At {
+    pub(in crate::journal) shard: u16,
+    pub(in crate::journal) position: Position,
 }
 
 type Read<'a> = Box<dyn Fn() -> Result<Groups, Failure> + 'a>;
@@ -66,11 +66,11 @@ impl<'a> Store<'a> {
 
         use crate::journal::groups::Shards;
 
-        let nodes = Arc::new(Shards::of_nodes(servers)?);
-        let count = u16::try_from(nodes.settled().len()).expect("as many as a number of 16 bits says");
+        let nodes = Arc::new(Shards::of_nodes(servers, 2)?);
+        let count = u16::try_from(nodes.ends(0).len()).expect("as many as a number of 16 bits says");
         let shard = |number: u16| {
-            let (settled, nodes) = (nodes.settled()[usize::from(number)], Arc::clone(&nodes));
-            Shard::new(number, settled, Box::new(move || Ok(nodes.groups(number))))
+            let (settled, nodes) = (nodes.ends(0)[usize::from(number)], Arc::clone(&nodes));
+            Shard::new(number, settled, Box::new(move || Ok(nodes.groups(number, Position::START))))
         };
         let home: Home<'_> = Box::new(move |entity| enact_cluster::shard_of(entity, count));
         Ok(Self { shards: (0..count).map(shard).collect(), home: Some(home) })

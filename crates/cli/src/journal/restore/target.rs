@@ -8,7 +8,7 @@ use crate::args;
 use crate::failure::Failure;
 
 /// What is built of the groups of a backup. Nobody can use it before it is finished.
-pub(super) trait Target {
+pub(in crate::journal) trait Target {
     /// Takes the next group.
     fn push(&mut self, group: Group) -> Result<(), Failure>;
 
@@ -33,7 +33,11 @@ pub(super) fn begin(args: &args::Restore) -> Result<Box<dyn Target + '_>, Failur
         #[cfg(not(feature = "postgres"))]
         Some(address) if args::is_database(address) => Err(Failure::WithoutPostgres),
         #[cfg(feature = "nats")]
-        Some(servers) => Ok(Box::new(remote::streams(args, servers)?)),
+        Some(servers) => {
+            let replicas = args.replicas.map_or(1, std::num::NonZeroUsize::get);
+            let runtime = std::sync::Arc::new(super::super::groups::remote::runtime()?);
+            Ok(Box::new(remote::streams(runtime, servers, args.shard, replicas)?))
+        }
         #[cfg(not(feature = "nats"))]
         Some(_) => Err(Failure::WithoutNats),
     }
@@ -76,12 +80,14 @@ impl Target for Directory<'_> {
 }
 
 #[cfg(any(feature = "nats", feature = "postgres"))]
-mod remote {
+pub(in crate::journal) mod remote {
     #[cfg(feature = "nats")]
     use enact_journal::nats::{self, StreamBuilder};
     #[cfg(feature = "postgres")]
     use enact_journal::postgres::{self, TableBuilder};
     use enact_journal::{Group, Kind, Position, Record, RemoteBuilder};
+    use std::sync::Arc;
+
     use tokio::runtime::Runtime;
 
     use super::Target;
@@ -93,19 +99,26 @@ mod remote {
     const SWEPT: Kind = Kind(9);
 
     /// A journal on servers.
-    pub(super) struct Remote<B: RemoteBuilder> {
-        runtime: Runtime,
+    pub(in crate::journal) struct Remote<B: RemoteBuilder> {
+        runtime: Arc<Runtime>,
         log: B,
         place: String,
         failed: fn(String, B::Error) -> Failure,
     }
 
     #[cfg(feature = "nats")]
-    pub(super) fn streams(args: &args::Restore, addresses: &str) -> Result<Remote<StreamBuilder>, Failure> {
-        let replicas = args.replicas.map_or(1, std::num::NonZeroUsize::get);
-        let options = nats::Options { shard: args.shard, replicas, ..nats::Options::at(addresses) };
-        let place = servers::place(addresses, args.shard);
-        Remote::begin(place, StreamBuilder::begin(options), |place, source| Failure::RestoreStreams { place, source })
+    pub(in crate::journal) fn streams(
+        runtime: Arc<Runtime>,
+        addresses: &str,
+        shard: u16,
+        replicas: usize,
+    ) -> Result<Remote<StreamBuilder>, Failure> {
+        let options = nats::Options { shard, replicas, ..nats::Options::at(addresses) };
+        let place = servers::place(addresses, shard);
+        Remote::begin(runtime, place, StreamBuilder::begin(options), |place, source| Failure::RestoreStreams {
+            place,
+            source,
+        })
     }
 
     #[cfg(feature = "postgres")]
@@ -115,16 +128,20 @@ mod remote {
         }
         let options = postgres::Options { shard: args.shard, ..postgres::Options::at(address) };
         let place = crate::serve::in_tables(&options);
-        Remote::begin(place, TableBuilder::begin(options), |place, source| Failure::RestoreTables { place, source })
+        let runtime = Arc::new(servers::runtime()?);
+        Remote::begin(runtime, place, TableBuilder::begin(options), |place, source| Failure::RestoreTables {
+            place,
+            source,
+        })
     }
 
     impl<B: RemoteBuilder> Remote<B> {
         fn begin(
+            runtime: Arc<Runtime>,
             place: String,
             beginning: impl Future<Output = Result<B, B::Error>>,
             failed: fn(String, B::Error) -> Failure,
         ) -> Result<Self, Failure> {
-            let runtime = servers::runtime()?;
             match runtime.block_on(beginning) {
                 Ok(log) => Ok(Self { runtime, log, place, failed }),
                 Err(source) => Err(failed(place, source)),

@@ -1,5 +1,6 @@
 //! Several programs share the entities: each answers for all, and those of one that is killed or frozen are served by the others.
 
+mod backups;
 mod contract;
 mod deploy;
 mod faults;
