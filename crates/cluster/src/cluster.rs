@@ -301,7 +301,7 @@ async fn agree(bucket: &Bucket, options: &Options, deadline: Instant) -> Result<
     let Options { shards, contract, .. } = options.clone();
     let own = Settings { shards, contract, proposed: None, refused: None, is_restoring: false };
     loop {
-        // Before they are read: who writes them meanwhile is not overwritten.
+        // Before the settings are read, so that those of another node are not overwritten.
         let revision = bucket.revision(SETTINGS).await;
         let why = match bucket.read::<Settings>(SETTINGS).await {
             Ok(Some(Revised { value: Settings { shards, is_restoring: true, .. }, .. })) => {

@@ -1,8 +1,8 @@
 //! All shards are filled anew: no node serves any of them before they are whole.
 //!
-//! What all nodes have in common, the *settings*, has a mark from before the first shard is filled until after the last one is. A key is
-//! written only by who knows what it had, so either a first node writes the settings or a restoration does, and the other one sees that. A
-//! restoration that is killed leaves the mark, and nothing takes it away but an operator: a second restoration cannot tell whether the first
+//! What all nodes have in common, the *settings*, has a mark from before the first shard is filled until after the last one is. The
+//! settings are written only in place of the revision that was read, so either a first node writes them or a restoration does, and the other one
+//! sees that. A restoration that is killed leaves the mark, and nothing takes it away but an operator: a second restoration cannot tell whether the first
 //! one still runs.
 
 use tokio::time::{Instant, sleep};
@@ -50,7 +50,7 @@ impl Restoration {
         }
         let client = connect(servers, "enact restoration").await?;
         let bucket = Bucket::open(&client, replicas).await?;
-        // Of the key as it is now or was before: a node that writes it meanwhile is not overwritten.
+        // Before the settings are read, so that those of a node are not overwritten.
         let revision = bucket.revision(SETTINGS).await.map_err(JoinError::unreachable)?;
         if let Some(found) = find(&bucket).await? {
             return Err(JoinError::Filled { what: format!("nodes with {} shards", found.value.shards) });

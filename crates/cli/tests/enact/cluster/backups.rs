@@ -188,7 +188,7 @@ async fn a_cluster_goes_on_from_a_backup_under_load_with_every_payment_whole_and
 
     let (a, b) = (Served::start(command(&to, "a")), Served::start(command(&to, "b")));
     let total = 100 * i64::try_from(ACCOUNTS).expect("few");
-    // What was decided and not told, or promised and not decided, is taken up now.
+    // What was decided and not told, or promised and not decided, is taken up.
     while balances(&a).await.values().sum::<i64>() != total {}
     let audited = || block_in_place(|| to.audit(&["--cluster", &to.servers()]));
     while audited().contains("in doubt: ") {}

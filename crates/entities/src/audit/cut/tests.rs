@@ -28,6 +28,11 @@ enum Step {
         tx: usize,
         shard: usize,
     },
+    /// A promise to an earlier attempt, of which the request came late; it is aborted.
+    Late {
+        tx: usize,
+        shard: usize,
+    },
     End {
         tx: usize,
     },
@@ -92,15 +97,16 @@ impl History {
             let (coordinator, _) = self.coordinators[tx];
             let steps = if shard == coordinator {
                 let all = |step: fn(usize, usize) -> Step| self.participants(tx).all(|of| self.has(of, step(tx, of)));
-                [
+                vec![
                     (Step::Decide { tx }, all(|tx, shard| Step::Promise { tx, shard })),
                     (Step::End { tx }, all(|tx, shard| Step::Commit { tx, shard })),
                 ]
             } else {
                 let has_part = self.participants(tx).any(|participant| participant == shard);
-                [
+                vec![
                     (Step::Promise { tx, shard }, has_part),
                     (Step::Commit { tx, shard }, has_part && self.has(coordinator, Step::Decide { tx })),
+                    (Step::Late { tx, shard }, has_part),
                 ]
             };
             next.extend(steps.into_iter().filter(|(step, may)| *may && !self.has(shard, *step)).map(|(step, _)| step));
@@ -120,7 +126,8 @@ impl History {
     fn record(&self, step: Step) -> Option<(EntityKey, Record<u8>)> {
         let id = |tx: usize| TxId::from_u128(tx as u128 + 1);
         Some(match step {
-            Step::Promise { tx, shard } => {
+            Step::Promise { tx, shard } | Step::Late { tx, shard } => {
+                let slot = if matches!(step, Step::Late { .. }) { late(tx) } else { slot(tx) };
                 let promise = Record::Prepared(Box::new(Prepared {
                     branch: Branch {
                         tx: id(tx),
@@ -128,7 +135,7 @@ impl History {
                         work: Work::of_events(Vec::new()),
                         at: Timestamp(0),
                     },
-                    slot: slot(tx),
+                    slot,
                     coordinator: entity(".coordinator", self.coordinators[tx].0),
                     answer: Answer { calls: Vec::new(), answers: Vec::new(), state: None, in_line: false },
                     version: 1,
@@ -178,14 +185,18 @@ impl History {
                 .then_some(Decided { position: (), participants: named })
                 .into_iter()
                 .collect();
-            let held = |shard, holding| Held { position: (), entity: entity("E", shard), slot: slot(tx), holding };
+            let held = |shard, slot, holding| Held { position: (), entity: entity("E", shard), slot, holding };
             let held: Vec<_> = self
                 .participants(tx)
                 .flat_map(|shard| {
-                    let promised = is_in(shard, Step::Promise { tx, shard }).then(|| held(shard, Holding::Promised));
-                    let committed = is_in(shard, Step::Commit { tx, shard }).then(|| held(shard, Holding::Committed));
-                    promised.into_iter().chain(committed)
+                    [
+                        (Step::Promise { tx, shard }, slot(tx), Holding::Promised),
+                        (Step::Late { tx, shard }, late(tx), Holding::Promised),
+                        (Step::Commit { tx, shard }, slot(tx), Holding::Committed),
+                    ]
+                    .map(|(step, slot, holding)| is_in(shard, step).then(|| held(shard, slot, holding)))
                 })
+                .flatten()
                 .collect();
             let acknowledged = is_in(coordinator, Step::End { tx }).then_some(());
             disagreements(&decisions, &held, acknowledged, |()| true).is_empty()
@@ -221,6 +232,11 @@ fn slot(tx: usize) -> Slot {
     Slot(tx as u64 + 1)
 }
 
+/// The slot of a promise that nobody decides on.
+fn late(tx: usize) -> Slot {
+    Slot(slot(tx).0 + TRANSACTIONS as u64)
+}
+
 proptest! {
     #[test]
     fn a_cut_is_sound_keeps_all_that_was_settled_and_is_the_largest_such_cut(
@@ -251,7 +267,7 @@ fn check(steps: &[(usize, Step)], ends: [u64; SHARDS], expected: [u64; SHARDS]) 
 
 #[test]
 fn what_relies_on_something_behind_a_cut_is_cut_with_all_behind_it() {
-    use Step::{Commit, Decide, End, Other, Promise};
+    use Step::{Commit, Decide, End, Late, Other, Promise};
 
     let promises = [(1, Promise { tx: 0, shard: 1 }), (2, Promise { tx: 0, shard: 2 })];
     let decided = [promises.as_slice(), &[(0, Decide { tx: 0 }), (0, Other)]].concat();
@@ -266,6 +282,9 @@ fn what_relies_on_something_behind_a_cut_is_cut_with_all_behind_it() {
     let ended = [committed.as_slice(), &[(0, End { tx: 0 }), (0, Other)]].concat();
     check(&ended, [4, 2, 4], [4, 2, 4]);
     check(&ended, [4, 1, 4], [2, 1, 4]);
+    // Nothing relies on a promise that came late.
+    let late = [ended.as_slice(), &[(1, Late { tx: 0, shard: 1 })]].concat();
+    check(&late, [4, 2, 4], [4, 2, 4]);
     // A promise to another coordinator stands behind the decision that is cut.
     let second = [(0, Promise { tx: 1, shard: 0 }), (1, Decide { tx: 1 }), (1, Other)];
     let both = [decided.as_slice(), &second].concat();
