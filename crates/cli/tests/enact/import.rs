@@ -255,7 +255,7 @@ async fn cents(bank: &Served, number: usize) -> i64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_that_was_killed_is_repeated_without_a_second_effect() {
     const ACCOUNTS: usize = 10;
-    const DEPOSITS: usize = 3_000;
+    const DEPOSITS: usize = 6_000;
     let desk = Desk::new(BANK);
     let accounts: String = (0..ACCOUNTS).map(|number| format!("a{number},EUR 0.00\n")).collect();
     desk.write("accounts.csv", format!("id,initialDeposit\n{accounts}"));
@@ -271,7 +271,7 @@ async fn an_import_that_was_killed_is_repeated_without_a_second_effect() {
     assert_eq!(killed.wait().expect("killed").signal(), Some(9), "it was killed before its end");
     let (status, stdout, stderr) = told(desk.import(&arguments));
     assert_eq!((status, &*stderr), (Some(0), ""));
-    let before = stdout.strip_prefix("imported: done 3000, of which before ").expect("all are done");
+    let before = stdout.strip_prefix("imported: done 6000, of which before ").expect("all are done");
     let (before, rest) = before.split_once(';').expect("more follows");
     let before: usize = before.parse().expect("a number");
     assert!((1..DEPOSITS).contains(&before), "{before}");
