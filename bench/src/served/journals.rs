@@ -79,7 +79,7 @@ impl Servers {
         match self {
             Self::None => None,
             Self::Nats(servers) => {
-                let at = over_nats::Options::at(&self.addresses());
+                let at = over_nats::Options::at(self.addresses());
                 Some(Over::Nats(over_nats::Options { shard, replicas: servers.len(), ..at }))
             }
             Self::Postgres(_) => {

@@ -9,6 +9,12 @@ use bytesize::ByteSize;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use enact_entities::{Limits, Strategies, Strategy};
+#[cfg(feature = "nats")]
+use enact_journal::nats;
+#[cfg(feature = "postgres")]
+use enact_journal::postgres;
+#[cfg(any(feature = "nats", feature = "postgres"))]
+use enact_journal::{Identity, Security};
 use enact_rebel::Timestamp;
 use enact_server::{Exposure, HostName, ListenAddress, Rate, Readers, RoleDemand, RoleDemandError, TlsFiles};
 
@@ -91,8 +97,11 @@ pub(crate) enum Cluster {
     },
     /// Read all records of all shards, while nodes serve them, or all of a backup, and end with status 4 if something is damaged or missing
     Verify {
+        /// The NATS servers of the nodes
+        #[arg(long = "cluster", value_name = "nats://HOST:PORT[,..]")]
+        servers: Option<String>,
         #[command(flatten)]
-        cluster: Option<Servers>,
+        security: JournalSecurity,
         /// A backup of all shards, instead of nodes
         #[arg(long, value_name = "DIR", conflicts_with = "servers", required_unless_present = "servers")]
         backup: Option<PathBuf>,
@@ -153,6 +162,15 @@ pub(crate) struct Servers {
     /// The NATS servers of the nodes
     #[arg(long = "cluster", value_name = "nats://HOST:PORT[,..]")]
     pub(crate) servers: String,
+    #[command(flatten)]
+    pub(crate) security: JournalSecurity,
+}
+
+#[cfg(feature = "nats")]
+impl Servers {
+    pub(crate) fn to_servers(&self) -> nats::Servers {
+        self.security.servers(&self.servers)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -179,14 +197,21 @@ pub(crate) struct Entities {
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,
     /// The NATS servers, or the PostgreSQL database, that keep the entities of one server; a rollback takes them over from it
-    #[arg(long, value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB", conflicts_with_all = ["data", "cluster"])]
+    #[arg(
+        long,
+        value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB",
+        conflicts_with_all = ["data", "cluster"],
+        group = "servers"
+    )]
     pub(crate) journal: Option<String>,
     /// Which journal there: streams `J<NUMBER>` and `S<NUMBER>` of the account, or rows of the schema
     #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal")]
     pub(crate) shard: u16,
     /// The NATS servers that keep the entities of several nodes; a rollback needs all of these stopped
-    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with = "data")]
+    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with = "data", group = "servers")]
     pub(crate) cluster: Option<String>,
+    #[command(flatten)]
+    pub(crate) security: JournalSecurity,
 }
 
 impl Entities {
@@ -259,11 +284,18 @@ pub(crate) struct Restore {
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,
     /// The NATS servers or the PostgreSQL database to fill instead of a directory; there is no journal of this number yet
-    #[arg(long, value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB", conflicts_with = "data")]
+    #[arg(
+        long,
+        value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB",
+        conflicts_with = "data",
+        group = "servers"
+    )]
     pub(crate) journal: Option<String>,
     /// Which journal there: streams `J<NUMBER>` and `S<NUMBER>` of the account, or rows of the schema
     #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal")]
     pub(crate) shard: u16,
+    #[command(flatten)]
+    pub(crate) security: JournalSecurity,
     /// How many NATS servers keep each record; 1 by default
     #[arg(long, value_name = "COUNT", requires = "journal")]
     pub(crate) replicas: Option<NonZeroUsize>,
@@ -302,7 +334,12 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "journal"])]
     pub(crate) backup: Option<PathBuf>,
     /// The NATS servers that keep the entities of several nodes: all shards, while nodes serve them or not
-    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with_all = ["data", "journal", "backup"])]
+    #[arg(
+        long,
+        value_name = "nats://HOST:PORT[,..]",
+        conflicts_with_all = ["data", "journal", "backup"],
+        group = "servers"
+    )]
     pub(crate) cluster: Option<String>,
     /// Print each finding as a line of JSON
     #[arg(long)]
@@ -316,11 +353,66 @@ pub(crate) struct Records {
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,
     /// The NATS servers, or the PostgreSQL database, that keep the entities of one server, instead of a directory
-    #[arg(long, value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB", conflicts_with = "data")]
+    #[arg(
+        long,
+        value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB",
+        conflicts_with = "data",
+        group = "servers"
+    )]
     pub(crate) journal: Option<String>,
     /// Which journal there: streams `J<NUMBER>` and `S<NUMBER>` of the account, or rows of the schema
     #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal")]
     pub(crate) shard: u16,
+    #[command(flatten)]
+    pub(crate) security: JournalSecurity,
+}
+
+/// By what a command and the servers of a journal know each other.
+#[derive(Debug, Default, Args)]
+pub(crate) struct JournalSecurity {
+    /// File of the authorities in PEM, one of which vouches for the servers of `--journal` or `--cluster`, instead of those of the system:
+    /// nothing is said to them without encryption
+    #[arg(long, value_name = "FILE", requires = "servers")]
+    journal_ca: Option<PathBuf>,
+    /// File of the certificate in PEM that these servers demand of their clients, and of those between it and its authority
+    #[arg(long, value_name = "FILE", requires_all = ["servers", "journal_key"])]
+    journal_cert: Option<PathBuf>,
+    /// File of its private key in PEM, which not everybody may read
+    #[arg(long, value_name = "FILE", requires_all = ["servers", "journal_cert"])]
+    journal_key: Option<PathBuf>,
+    /// File of what these servers know the user by, which not everybody may read: a `.creds` file of NATS; or, of a user that the address
+    /// names, the password in its first line
+    #[arg(long, value_name = "FILE", requires = "servers")]
+    journal_credentials: Option<PathBuf>,
+    /// Allow servers on other machines without encryption, where their addresses do not ask for it
+    #[arg(long, requires = "servers")]
+    pub(crate) journal_insecure: bool,
+}
+
+#[cfg(any(feature = "nats", feature = "postgres"))]
+impl JournalSecurity {
+    fn security(&self) -> Security {
+        let Self { journal_ca, journal_cert, journal_key, journal_credentials, journal_insecure } = self;
+        let identity = journal_cert.clone().zip(journal_key.clone());
+        Security {
+            authorities: journal_ca.clone(),
+            identity: identity.map(|(certificates, key)| Identity { certificates, key }),
+            credentials: journal_credentials.clone(),
+            allows_plain: *journal_insecure,
+        }
+    }
+
+    /// The NATS servers at `addresses`.
+    #[cfg(feature = "nats")]
+    pub(crate) fn servers(&self, addresses: &str) -> nats::Servers {
+        nats::Servers { security: self.security(), ..nats::Servers::at(addresses) }
+    }
+
+    /// A journal in the database at `address`.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn database(&self, address: &str, shard: u16) -> postgres::Options {
+        postgres::Options { shard, security: self.security(), ..postgres::Options::at(address) }
+    }
 }
 
 impl Audit {
@@ -388,7 +480,7 @@ pub(crate) struct Serve {
     /// callers are known
     #[arg(long, value_name = "ROLE,..", requires = "callers")]
     pub(crate) erasers: Option<RoleDemand>,
-    /// Keep the entities in streams of NATS servers and not in a directory, such as `nats://h1:4222,nats://h2:4222`, or in tables of
+    /// Keep the entities in streams of NATS servers and not in a directory, such as `tls://h1:4222,tls://h2:4222`, or in tables of
     /// PostgreSQL, such as `postgres://enact@host/bank?schema=enact`. A server that is started on the same streams or tables takes
     /// them over from this one
     #[arg(
@@ -399,7 +491,7 @@ pub(crate) struct Serve {
     )]
     pub(crate) journal: Option<String>,
     /// Be one of several nodes that share the entities, which are kept in streams of these NATS servers, such as
-    /// `nats://h1:4222,nats://h2:4222`. Every node answers for every entity
+    /// `tls://h1:4222,tls://h2:4222`. Every node answers for every entity
     #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with = "data", group = "servers", requires = "node")]
     pub(crate) cluster: Option<String>,
     /// The name of this node, which no other one has: letters, digits, `-` and `_`
@@ -411,6 +503,8 @@ pub(crate) struct Serve {
     /// How long a node counts as alive that is not heard of any more; its entities are served by others then. Whole seconds, 13 at least
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = humantime::parse_duration, requires = "cluster")]
     pub(crate) lease: Duration,
+    #[command(flatten)]
+    pub(crate) security: JournalSecurity,
     /// How many NATS servers keep each record, to begin with: 1, or 3 with `--cluster`, by default. With three nothing is lost with
     /// one of them
     #[arg(long, value_name = "COUNT", requires = "servers")]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use enact_cluster::{JoinError, ShardStatus, Status, drain, move_shard, shards, status, verify};
+use enact_cluster::{JoinError, Servers, ShardStatus, Status, drain, move_shard, shards, status, verify};
 
 use crate::args;
 use crate::failure::Failure;
@@ -13,17 +13,19 @@ pub(crate) fn run(args: &args::Cluster) -> Result<(), Failure> {
         args::Cluster::Status { cluster, json } => block_on(print_status(cluster, *json)),
         args::Cluster::Check { cluster } => block_on(check(cluster)),
         args::Cluster::Verify { backup: Some(directory), .. } => backups::verify_backup(directory),
-        args::Cluster::Verify { cluster: Some(cluster), .. } => block_on(verify_all(cluster)),
+        args::Cluster::Verify { servers: Some(addresses), security, .. } => {
+            block_on(verify_all(&security.servers(addresses)))
+        }
         args::Cluster::Verify { .. } => unreachable!("the command line has one of them"),
-        args::Cluster::Backup { directory, cluster } => backups::back_up(directory, &cluster.servers),
+        args::Cluster::Backup { directory, cluster } => backups::back_up(directory, cluster.to_servers()),
         args::Cluster::Restore(args) => backups::restore(args),
         args::Cluster::Drain { node, cluster, patience } => block_on(async {
-            drain(&cluster.servers, node, *patience).await.map_err(|source| unseen(cluster, source))?;
+            drain(&cluster.to_servers(), node, *patience).await.map_err(|source| unseen(cluster, source))?;
             println!("{node} has no shards");
             Ok(())
         }),
         args::Cluster::Move { shard, node, force, cluster, patience } => block_on(async {
-            let moved = move_shard(&cluster.servers, *shard, node.as_deref(), *force, *patience).await;
+            let moved = move_shard(&cluster.to_servers(), *shard, node.as_deref(), *force, *patience).await;
             let owner = moved.map_err(|source| Failure::Unmoved { shard: *shard, source })?;
             println!("shard {shard} is served by {owner}");
             Ok(())
@@ -37,7 +39,7 @@ fn block_on(done: impl Future<Output = Result<(), Failure>>) -> Result<(), Failu
 }
 
 async fn print_status(cluster: &args::Servers, json: bool) -> Result<(), Failure> {
-    let status = status(&cluster.servers).await.map_err(|source| unseen(cluster, source))?;
+    let status = status(&cluster.to_servers()).await.map_err(|source| unseen(cluster, source))?;
     if json {
         println!("{}", serde_json::to_string(&status).expect("it has a text form"));
     } else {
@@ -47,7 +49,7 @@ async fn print_status(cluster: &args::Servers, json: bool) -> Result<(), Failure
 }
 
 async fn check(cluster: &args::Servers) -> Result<(), Failure> {
-    let status = status(&cluster.servers).await.map_err(|source| unseen(cluster, source))?;
+    let status = status(&cluster.to_servers()).await.map_err(|source| unseen(cluster, source))?;
     let problems = status.problems();
     problems.iter().for_each(|problem| println!("{problem}"));
     if !problems.is_empty() {
@@ -58,11 +60,12 @@ async fn check(cluster: &args::Servers) -> Result<(), Failure> {
 }
 
 /// Reads all shards, also behind one that is damaged.
-async fn verify_all(cluster: &args::Servers) -> Result<(), Failure> {
-    let shards = shards(&cluster.servers).await.map_err(|source| unseen(cluster, source))?;
+async fn verify_all(servers: &Servers) -> Result<(), Failure> {
+    let unseen = |source| Failure::Join { place: servers.to_string(), source };
+    let shards = shards(servers).await.map_err(unseen)?;
     let (mut entities, mut records, mut damaged) = (0, 0, 0);
     for shard in 0..shards {
-        match verify(&cluster.servers, shard).await {
+        match verify(servers, shard).await {
             Ok(verified) => {
                 entities += verified.entities;
                 records += verified.records;
@@ -82,7 +85,7 @@ async fn verify_all(cluster: &args::Servers) -> Result<(), Failure> {
 }
 
 fn unseen(cluster: &args::Servers, source: JoinError) -> Failure {
-    Failure::Join { place: crate::serve::without_passwords(&cluster.servers), source }
+    Failure::Join { place: cluster.to_servers().to_string(), source }
 }
 
 /// Nodes and shards as tables.

@@ -8,9 +8,9 @@ use std::time::Duration;
 use std::{io, iter, thread};
 
 use enact_entities::{DecodeError, ShutdownError, VaultError};
-#[cfg(any(feature = "nats", feature = "postgres"))]
-use enact_journal::ReadError;
 use enact_journal::{BackupError, BuildError, CloseError, EntityKey, OpenError, Position, SubjectKeysError};
+#[cfg(any(feature = "nats", feature = "postgres"))]
+use enact_journal::{ReadError, SecurityError};
 use enact_rebel::Timestamp;
 use enact_server::{BindError, IssuerUrlError, TlsError, TokenLineError, TokensError};
 use thiserror::Error;
@@ -246,6 +246,8 @@ impl Failure {
             #[cfg(not(feature = "postgres"))]
             Self::WithoutPostgres => 2,
             Self::Listen(_) | Self::Exposed { .. } => 3,
+            #[cfg(any(feature = "nats", feature = "postgres"))]
+            _ if self.insecurity().is_some_and(SecurityError::is_of_settings) => 2,
             #[cfg(feature = "nats")]
             Self::Join { source, .. } if source.is_of_usage() => 2,
             #[cfg(feature = "nats")]
@@ -319,11 +321,55 @@ impl Failure {
     pub(crate) fn in_words(&self) -> String {
         let causes = iter::successors(self.source(), |&cause| cause.source());
         let words = causes.fold(self.to_string(), |words, cause| format!("{words}: {cause}"));
+        #[cfg(any(feature = "nats", feature = "postgres"))]
+        if let Some(remedy) = self.insecurity().and_then(remedy) {
+            return format!("{words}; {remedy}");
+        }
         match self {
             Self::Data { path, source: OpenError::Damaged(_) } => {
                 format!("{words}; `enact journal repair --data {}` says what is lost, and what to do", path.display())
             }
             _ => words,
         }
+    }
+
+    /// Why the program and the servers of a journal do not trust each other.
+    #[cfg(any(feature = "nats", feature = "postgres"))]
+    fn insecurity(&self) -> Option<&SecurityError> {
+        #[cfg(feature = "nats")]
+        use enact_cluster::{JoinError, MoveError, VerifyError};
+        #[cfg(feature = "nats")]
+        use enact_journal::nats;
+        #[cfg(feature = "postgres")]
+        use enact_journal::postgres;
+
+        match self {
+            #[cfg(feature = "nats")]
+            Self::Nats { source: nats::OpenError::Security(cause), .. }
+            | Self::RestoreStreams { source: nats::BuildError::Open(nats::OpenError::Security(cause)), .. }
+            | Self::Unverified { source: VerifyError::Open(nats::OpenError::Security(cause)), .. }
+            | Self::Join { source: JoinError::Security(cause), .. }
+            | Self::Unmoved { source: MoveError::Join(JoinError::Security(cause)), .. } => Some(cause),
+            #[cfg(feature = "postgres")]
+            Self::Postgres { source: postgres::OpenError::Security(cause), .. }
+            | Self::RestoreTables {
+                source: postgres::BuildError::Open(postgres::OpenError::Security(cause)), ..
+            } => Some(cause),
+            _ => None,
+        }
+    }
+}
+
+/// Which flags help when the servers of a journal are not trusted, or do not trust the program.
+#[cfg(any(feature = "nats", feature = "postgres"))]
+fn remedy(insecurity: &SecurityError) -> Option<&'static str> {
+    match insecurity {
+        SecurityError::Unencrypted | SecurityError::Disabled => {
+            Some("or, where no address asks for encryption, accept the risk with --journal-insecure")
+        }
+        SecurityError::UnknownAuthority => Some("`--journal-ca FILE` names its authority"),
+        SecurityError::OtherName { .. } => Some("call the server as its certificate does"),
+        SecurityError::IdentityDemanded => Some("give one with `--journal-cert FILE` and `--journal-key FILE`"),
+        _ => None,
     }
 }

@@ -303,7 +303,7 @@ mod tests {
         let Some(program) = program() else { return };
         let directory = tempfile::tempdir().expect("a directory");
         let server = Server::start(&program, directory.path());
-        let client = connect(&server.address(), "test").await.expect("connected");
+        let client = connect(&server.address().into(), "test").await.expect("connected");
         let bucket = Bucket::open(&client, 1).await.expect("opened");
         let Wrote::Yes(first) = bucket.write("k", &1, 0, None).await else { panic!("it was not there") };
         assert_eq!(bucket.write("k", &2, 0, None).await, Wrote::Conflict);

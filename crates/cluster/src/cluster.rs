@@ -8,6 +8,7 @@ use enact_entities::{
     ChangesOf, Command, Cursor, DiskState, Entities, EntityKey, HistoryOf, HistoryPart, Membership, Metrics, Model,
     ReadError, ReadMode, Receipt, Strategies, SubmitError, SystemClock, Timestamp, TxId, View, WallClock,
 };
+use enact_journal::SecurityError;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -39,6 +40,9 @@ pub enum JoinError {
         /// The address, without its user and password.
         address: String,
     },
+    /// The program and a server do not trust each other.
+    #[error(transparent)]
+    Security(#[from] SecurityError),
     /// The name of the node is none.
     #[error("{node:?} is no name of a node: give letters, digits, `-` and `_`")]
     Name {
@@ -134,7 +138,11 @@ pub enum JoinError {
 impl JoinError {
     /// Whether the options cannot be, whatever the others are.
     pub fn is_of_usage(&self) -> bool {
-        matches!(self, Self::Address { .. } | Self::Name { .. } | Self::Shards { .. } | Self::Lease { .. })
+        match self {
+            Self::Security(cause) => cause.is_of_settings(),
+            Self::Address { .. } | Self::Name { .. } | Self::Shards { .. } | Self::Lease { .. } => true,
+            _ => false,
+        }
     }
 
     /// Whether the node has another contract than the others.

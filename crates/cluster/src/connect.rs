@@ -1,25 +1,16 @@
 //! The way to the servers.
 
-use std::time::Duration;
-
-use async_nats::{Client, ConnectOptions, ServerAddr};
-use tokio::time::timeout;
+use async_nats::Client;
+use enact_journal::nats::{self, OpenError, Servers};
 
 use crate::JoinError;
 
-const CONNECT_MAX: Duration = Duration::from_secs(20);
-/// A server that is frozen is left after two of these.
-const PING: Duration = Duration::from_secs(1);
-
-/// Connects to one of the servers at `addresses`, which are separated by commas.
-pub(crate) async fn connect(addresses: &str, name: &str) -> Result<Client, JoinError> {
-    let addresses: Result<Vec<ServerAddr>, JoinError> = addresses.split(',').map(address).collect();
-    let options = ConnectOptions::new().name(name).ping_interval(PING).request_timeout(None);
-    let connected = timeout(CONNECT_MAX, options.connect(addresses?)).await.map_err(JoinError::unreachable)?;
-    connected.map_err(JoinError::unreachable)
-}
-
-fn address(text: &str) -> Result<ServerAddr, JoinError> {
-    let public = text.rsplit_once('@').map_or(text, |(_, public)| public).trim();
-    text.trim().parse().map_err(|_| JoinError::Address { address: public.to_owned() })
+/// Connects to one of `servers`.
+pub(crate) async fn connect(servers: &Servers, name: &str) -> Result<Client, JoinError> {
+    nats::connect(servers, name).await.map_err(|cause| match cause {
+        OpenError::Address { address } => JoinError::Address { address },
+        OpenError::Security(cause) => JoinError::Security(cause),
+        OpenError::Unreachable { why } => JoinError::Unreachable { why },
+        cause => JoinError::unreachable(cause),
+    })
 }

@@ -51,6 +51,9 @@ mod transport;
 mod verify;
 mod view;
 
+pub use enact_journal::nats::Servers;
+pub use enact_journal::{Identity, Security, SecurityError};
+
 pub use self::cluster::{Cluster, JoinError};
 pub use self::contract::{Adoption, Contract, NotAdopted};
 pub use self::lease::LEASE_MIN;

@@ -464,7 +464,7 @@ impl<M: Model> Node<M> {
             shard,
             replicas: self.options.replicas,
             node: self.options.node.clone(),
-            ..JournalOptions::at(&self.options.servers)
+            ..JournalOptions::at(self.options.servers.clone())
         };
         let journal = Nats::open(options).await.map_err(|cause| Unopened::Later(cause.to_string()))?;
         let epoch = journal.epoch();

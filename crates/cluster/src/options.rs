@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use enact_entities::EngineOptions;
+use enact_journal::nats::Servers;
 
 /// How a node joins others.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Addresses of servers of NATS, such as `nats://host:4222`, separated by commas.
-    pub servers: String,
+    /// The servers of NATS.
+    pub servers: Servers,
     /// The name of the node: letters, digits, `-` and `_`. No two nodes that are alive have the same.
     pub node: String,
     /// Where clients find the node, for others to see.
@@ -30,8 +31,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults for a node with this name, over servers at `servers`.
-    pub fn new(servers: impl Into<String>, node: impl Into<String>) -> Self {
+    /// The defaults for a node with this name, over `servers`, which may be their addresses with commas between them.
+    pub fn new(servers: impl Into<Servers>, node: impl Into<String>) -> Self {
         Self {
             servers: servers.into(),
             node: node.into(),

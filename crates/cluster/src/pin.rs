@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use enact_journal::nats::Servers;
 use tokio::time::{Instant, sleep};
 
 use crate::JoinError;
@@ -69,7 +70,7 @@ impl From<String> for MoveError {
 /// # Cancel safety
 /// The shard may move.
 pub async fn move_shard(
-    servers: &str,
+    servers: &Servers,
     shard: u16,
     node: Option<&str>,
     force: bool,

@@ -5,6 +5,7 @@
 //! sees that. A restoration that is killed leaves the mark, and nothing takes it away but an operator: a second restoration cannot tell whether the first
 //! one still runs.
 
+use enact_journal::nats::Servers;
 use tokio::time::{Instant, sleep};
 
 use crate::JoinError;
@@ -44,7 +45,7 @@ impl Restoration {
     ///
     /// # Cancel safety
     /// It may have begun; then the settings have to be removed by hand.
-    pub async fn begin(servers: &str, shards: u16, replicas: usize) -> Result<Self, JoinError> {
+    pub async fn begin(servers: &Servers, shards: u16, replicas: usize) -> Result<Self, JoinError> {
         if !(1..=SHARDS_MAX).contains(&shards) {
             return Err(JoinError::Shards { shards });
         }

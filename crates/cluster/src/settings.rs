@@ -1,5 +1,7 @@
 //! What all nodes have in common, read by those that are none.
 
+use enact_journal::nats::Servers;
+
 use crate::JoinError;
 use crate::bucket::Bucket;
 use crate::connect::connect;
@@ -14,7 +16,7 @@ pub struct Agreed {
     pub contract: String,
 }
 
-/// What the nodes whose servers are at `servers` have in common.
+/// What the nodes whose servers these are have in common.
 ///
 /// # Errors
 /// When no server can be reached, no node has ever joined there, or the shards are being restored.
@@ -24,13 +26,13 @@ pub struct Agreed {
 ///
 /// # Cancel safety
 /// Dropping the future has no effect.
-pub async fn agreed(servers: &str) -> Result<Agreed, JoinError> {
+pub async fn agreed(servers: &Servers) -> Result<Agreed, JoinError> {
     let client = connect(servers, "enact shards").await?;
     let Settings { shards, contract, .. } = settings(&Bucket::existing(&client).await?).await?.value;
     Ok(Agreed { shards, contract })
 }
 
-/// How many shards the nodes whose servers are at `servers` have.
+/// How many shards the nodes whose servers these are have.
 ///
 /// # Errors
 /// As [`agreed`].
@@ -40,7 +42,7 @@ pub async fn agreed(servers: &str) -> Result<Agreed, JoinError> {
 ///
 /// # Cancel safety
 /// Dropping the future has no effect.
-pub async fn shards(servers: &str) -> Result<u16, JoinError> {
+pub async fn shards(servers: &Servers) -> Result<u16, JoinError> {
     Ok(agreed(servers).await?.shards)
 }
 

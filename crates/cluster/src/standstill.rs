@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use enact_journal::nats::{Nats, OpenError, Options as JournalOptions};
+use enact_journal::nats::{Nats, OpenError, Options as JournalOptions, Servers};
 use tokio::task::AbortHandle;
 
 use crate::JoinError;
@@ -18,7 +18,7 @@ const NAME: &str = "=standstill";
 
 /// Keeps nodes from serving. If it ends without [`end`](Self::end) or [`cancel`](Self::cancel), nodes serve again when its lease is over.
 pub struct Standstill {
-    servers: String,
+    servers: Servers,
     bucket: Bucket,
     lease: Arc<Held>,
     keeping: AbortHandle,
@@ -44,7 +44,7 @@ impl Standstill {
     ///
     /// # Cancel safety
     /// It may have begun, and ends when its lease is over.
-    pub async fn begin(servers: &str) -> Result<Self, JoinError> {
+    pub async fn begin(servers: &Servers) -> Result<Self, JoinError> {
         let client = connect(servers, "enact standstill").await?;
         let bucket = Bucket::existing(&client).await?;
         let Revised { value: before, revision } = settings(&bucket).await?;
@@ -61,7 +61,7 @@ impl Standstill {
         // An earlier one may have ended without a word.
         let before = Settings { proposed: None, ..before };
         let held = Settings { proposed: Some(NAME.to_owned()), ..before.clone() };
-        let mut standstill = Self { servers: servers.to_owned(), bucket, lease, keeping, before, revision };
+        let mut standstill = Self { servers: servers.clone(), bucket, lease, keeping, before, revision };
         standstill.write(&held).await?;
         // Nodes that join from now on see it.
         let view = standstill.bucket.look().await.map_err(JoinError::unreachable)?;
@@ -88,7 +88,7 @@ impl Standstill {
     /// As that of [`Nats::open`].
     pub async fn open(&self, shard: u16) -> Result<Nats, OpenError> {
         let node = NAME.to_owned();
-        Nats::open(JournalOptions { shard, node, ..JournalOptions::at(&self.servers) }).await
+        Nats::open(JournalOptions { shard, node, ..JournalOptions::at(self.servers.clone()) }).await
     }
 
     /// Ends, with `contract` as that of all from now on.

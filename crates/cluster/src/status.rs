@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use async_nats::Client;
+use enact_journal::nats::Servers;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
@@ -211,7 +212,7 @@ impl Status {
     }
 }
 
-/// Looks at all nodes and shards whose servers are at `servers`. Changes nothing.
+/// Looks at all nodes and shards whose servers these are. Changes nothing.
 ///
 /// # Errors
 /// When no server can be reached, or no node has ever joined there.
@@ -221,7 +222,7 @@ impl Status {
 ///
 /// # Cancel safety
 /// Dropping the future has no effect.
-pub async fn status(servers: &str) -> Result<Status, JoinError> {
+pub async fn status(servers: &Servers) -> Result<Status, JoinError> {
     let (_, bucket) = open(servers).await?;
     let settings = settings(&bucket).await?.value;
     let view = bucket.look().await.map_err(JoinError::unreachable)?;
@@ -246,7 +247,7 @@ pub async fn status(servers: &str) -> Result<Status, JoinError> {
 ///
 /// # Cancel safety
 /// The node may go on to give its shards away.
-pub async fn drain(servers: &str, node: &str, patience: Duration) -> Result<(), JoinError> {
+pub async fn drain(servers: &Servers, node: &str, patience: Duration) -> Result<(), JoinError> {
     let (client, bucket) = open(servers).await?;
     let deadline = Instant::now() + patience;
     let asked = fabric::ask::<_, bool>(&client, fabric::node_subject(node), &Order::Drain, ORDER_MAX).await;
@@ -268,7 +269,7 @@ pub async fn drain(servers: &str, node: &str, patience: Duration) -> Result<(), 
     }
 }
 
-async fn open(servers: &str) -> Result<(Client, Bucket), JoinError> {
+async fn open(servers: &Servers) -> Result<(Client, Bucket), JoinError> {
     let client = connect(servers, "enact cluster").await?;
     let bucket = Bucket::existing(&client).await?;
     Ok((client, bucket))

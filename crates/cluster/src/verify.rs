@@ -2,7 +2,7 @@
 
 use enact_journal::ReadError;
 pub use enact_journal::Verified;
-use enact_journal::nats::{Nats, OpenError, Options as JournalOptions};
+use enact_journal::nats::{Nats, OpenError, Options as JournalOptions, Servers};
 
 /// What is wrong with the records of a shard, or why they cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +37,7 @@ impl VerifyError {
 ///
 /// # Cancel safety
 /// Dropping the future has no effect.
-pub async fn verify(servers: &str, shard: u16) -> Result<Verified, VerifyError> {
-    let journal = Nats::look(JournalOptions { shard, ..JournalOptions::at(servers) }).await?;
+pub async fn verify(servers: &Servers, shard: u16) -> Result<Verified, VerifyError> {
+    let journal = Nats::look(JournalOptions { shard, ..JournalOptions::at(servers.clone()) }).await?;
     Ok(journal.verify().await?)
 }

@@ -10,6 +10,7 @@
 //! * `nats::Nats`, with the feature `nats`, is the same over `JetStream` of NATS: records survive the machine, and another one
 //!   goes on with them.
 //! * `postgres::Postgres`, with the feature `postgres`, is the same over tables of `PostgreSQL`.
+//! * `Security` says how these two know their servers and are known to them, over TLS.
 //! * `RemoteBuilder` fills one of these two with the groups of a backup, whole or not at all.
 //! * [`SubjectKeys`] seals what is personal, and destroys the key of a person, so that no log and no backup has it any more.
 //! * [`Memory`] is the journal for tests and simulations, and fails on command.
@@ -34,6 +35,8 @@ mod record;
 #[cfg(any(feature = "nats", feature = "postgres"))]
 mod remote;
 mod reply;
+#[cfg(any(feature = "nats", feature = "postgres"))]
+mod security;
 mod subject_keys;
 
 pub use backup::{BackupError, BackupReader, BackupTotals, BackupWriter};
@@ -51,4 +54,6 @@ pub use memory::{Fault, Memory};
 pub use record::{EntityKey, EntityKeyError, Group, Kind, NAME_BYTES_MAX, NewRecord, Position, Record, Seq, Snapshot};
 #[cfg(any(feature = "nats", feature = "postgres"))]
 pub use remote::{GroupError, RemoteBuilder, Verified};
+#[cfg(any(feature = "nats", feature = "postgres"))]
+pub use security::{Identity, Security, SecurityError};
 pub use subject_keys::{Sealed, SubjectKeys, SubjectKeysError};

@@ -91,6 +91,20 @@ impl Server {
         fs::write(self.data.join("postgresql.conf"), text).expect("the configuration");
     }
 
+    /// Gives it a file of its own that nobody else reads, such as a key, beside its settings. Returns what these call it.
+    ///
+    /// # Panics
+    /// If the file cannot be written.
+    pub fn keep(&self, name: &str, text: &str) -> String {
+        let path = self.data.join(name);
+        fs::write(&path, text).expect("the file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("it is ours");
+        if is_root() {
+            run(Command::new("chown").arg(user()).arg(&path));
+        }
+        name.to_owned()
+    }
+
     /// Lets it read its settings again.
     ///
     /// # Panics

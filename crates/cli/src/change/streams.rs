@@ -2,28 +2,29 @@
 
 use std::sync::Arc;
 
-use enact_cluster::{JoinError, Standstill};
+use enact_cluster::{JoinError, Servers, Standstill};
 use enact_journal::Journal;
 use enact_journal::nats::{Nats, OpenError, Options};
 
 use super::{in_words, say_rolled_back};
 use crate::contract::{self, Change, ContractError, Rollback, Undecided, version};
 use crate::failure::Failure;
-use crate::serve::without_passwords;
 use crate::{args, spec};
 
 pub(super) async fn run(args: &args::Contract) -> Result<(), Failure> {
     let entities = args.entities();
-    match (args, &entities.cluster, &entities.journal) {
-        (args::Contract::Check(check), Some(servers), _) => {
+    let addresses = entities.cluster.as_deref().or(entities.journal.as_deref());
+    let servers = &entities.security.servers(addresses.unwrap_or_default());
+    match (args, entities.cluster.is_some()) {
+        (args::Contract::Check(check), true) => {
             let shards = enact_cluster::shards(servers).await.map_err(|source| of_nodes(servers, source))?;
             examine(&check.spec, servers, 0..shards).await
         }
-        (args::Contract::Check(check), None, servers) => {
+        (args::Contract::Check(check), false) => {
             let shard = entities.shard;
-            examine(&check.spec, servers.as_deref().unwrap_or_default(), shard..shard + 1).await
+            examine(&check.spec, servers, shard..shard + 1).await
         }
-        (args::Contract::Rollback(_), Some(servers), _) => {
+        (args::Contract::Rollback(_), true) => {
             let standstill = Standstill::begin(servers).await.map_err(|source| of_nodes(servers, source))?;
             match take_back(&standstill, servers).await {
                 Ok(rollback) => {
@@ -38,9 +39,9 @@ pub(super) async fn run(args: &args::Contract) -> Result<(), Failure> {
                 }
             }
         }
-        (args::Contract::Rollback(_), None, servers) => {
-            let (servers, shard) = (servers.as_deref().unwrap_or_default(), entities.shard);
-            let journal = Nats::open(Options { shard, ..Options::at(servers) }).await;
+        (args::Contract::Rollback(_), false) => {
+            let shard = entities.shard;
+            let journal = Nats::open(Options { shard, ..Options::at(servers.clone()) }).await;
             let journal = journal.map_err(|source| of_streams(servers, shard, source))?;
             let refused = |source| refused(servers, shard, source);
             let rollback = Rollback::examine(&journal).await.map_err(refused)?;
@@ -52,12 +53,12 @@ pub(super) async fn run(args: &args::Contract) -> Result<(), Failure> {
 }
 
 /// Prints what becomes of the entities of all these shards.
-async fn examine(files: &args::SpecFiles, servers: &str, shards: std::ops::Range<u16>) -> Result<(), Failure> {
+async fn examine(files: &args::SpecFiles, servers: &Servers, shards: std::ops::Range<u16>) -> Result<(), Failure> {
     let sources = spec::read(&files.files)?;
     let spec = Arc::new(spec::check(sources.clone())?);
     let mut change = Change::First;
     for shard in shards {
-        let journal = Nats::look(Options { shard, ..Options::at(servers) }).await;
+        let journal = Nats::look(Options { shard, ..Options::at(servers.clone()) }).await;
         let journal = journal.map_err(|source| of_streams(servers, shard, source))?;
         let examined = contract::examine(&journal, &sources, &spec, Undecided::PassedOver).await;
         change = change.and(examined.map_err(|source| refused(servers, shard, source))?.change);
@@ -67,7 +68,7 @@ async fn examine(files: &args::SpecFiles, servers: &str, shards: std::ops::Range
 }
 
 /// Takes the last version back that a shard has; in no shard if one of them does not allow it.
-async fn take_back(standstill: &Standstill, servers: &str) -> Result<Rollback, Failure> {
+async fn take_back(standstill: &Standstill, servers: &Servers) -> Result<Rollback, Failure> {
     let mut journals = Vec::new();
     for shard in 0..standstill.shards() {
         let journal = standstill.open(shard).await.map_err(|source| of_streams(servers, shard, source))?;
@@ -93,18 +94,18 @@ async fn take_back(standstill: &Standstill, servers: &str) -> Result<Rollback, F
     Ok(rollback)
 }
 
-fn of_nodes(servers: &str, source: JoinError) -> Failure {
-    Failure::Join { place: without_passwords(servers), source }
+fn of_nodes(servers: &Servers, source: JoinError) -> Failure {
+    Failure::Join { place: servers.to_string(), source }
 }
 
-fn of_streams(servers: &str, shard: u16, source: OpenError) -> Failure {
+fn of_streams(servers: &Servers, shard: u16, source: OpenError) -> Failure {
     Failure::Nats { place: place(servers, shard), source }
 }
 
-fn refused(servers: &str, shard: u16, source: ContractError) -> Failure {
+fn refused(servers: &Servers, shard: u16, source: ContractError) -> Failure {
     Failure::Contract { place: place(servers, shard), source }
 }
 
-fn place(servers: &str, shard: u16) -> String {
-    format!("{} (shard {shard})", without_passwords(servers))
+fn place(servers: &Servers, shard: u16) -> String {
+    format!("{servers} (shard {shard})")
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use enact_journal::postgres::{OpenError, Options, Postgres};
+use enact_journal::postgres::{OpenError, Postgres};
 
 use super::{in_words, say_rolled_back};
 use crate::contract::{self, ContractError, Rollback, Undecided};
@@ -12,7 +12,7 @@ use crate::{args, spec};
 
 pub(super) async fn run(args: &args::Contract) -> Result<(), Failure> {
     let entities = args.entities();
-    let options = Options { shard: entities.shard, ..Options::at(entities.database().unwrap_or_default()) };
+    let options = entities.security.database(entities.database().unwrap_or_default(), entities.shard);
     let place = in_tables(&options);
     let unopened = |source: OpenError| Failure::Postgres { place: place.clone(), source };
     let refused = |source: ContractError| Failure::Contract { place: place.clone(), source };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[cfg(feature = "nats")]
 use enact_journal::Journal as _;
 #[cfg(feature = "nats")]
-use enact_journal::nats::Nats;
+use enact_journal::nats::{Nats, Servers};
 use enact_journal::{BackupReader, Group, look};
 #[cfg(any(feature = "nats", feature = "postgres"))]
 use enact_journal::{Position, ReadError};
@@ -32,11 +32,13 @@ impl Groups {
         match records.journal.as_deref() {
             None => Self::of_directory(&records.data),
             #[cfg(feature = "postgres")]
-            Some(address) if args::is_database(address) => remote::of_tables(address, records.shard),
+            Some(address) if args::is_database(address) => {
+                remote::of_tables(records.security.database(address, records.shard))
+            }
             #[cfg(not(feature = "postgres"))]
             Some(address) if args::is_database(address) => Err(Failure::WithoutPostgres),
             #[cfg(feature = "nats")]
-            Some(address) => remote::of_streams(address, records.shard),
+            Some(address) => remote::of_streams(&records.security.servers(address), records.shard),
             #[cfg(not(feature = "nats"))]
             Some(_) => Err(Failure::WithoutNats),
         }
@@ -97,21 +99,20 @@ impl Iterator for Groups {
 pub(super) mod remote {
     use enact_journal::Position;
     #[cfg(feature = "nats")]
-    use enact_journal::nats::{self, Nats};
+    use enact_journal::nats::{Nats, Options, Servers};
     #[cfg(feature = "postgres")]
     use enact_journal::postgres::{self, Postgres};
     use tokio::runtime::{Builder, Runtime};
 
     use super::Groups;
     use crate::failure::Failure;
-    use crate::serve;
 
     pub(in crate::journal) fn runtime() -> Result<Runtime, Failure> {
         Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(Failure::Runtime)
     }
 
     #[cfg(feature = "nats")]
-    pub(super) fn of_streams(servers: &str, shard: u16) -> Result<Groups, Failure> {
+    pub(super) fn of_streams(servers: &Servers, shard: u16) -> Result<Groups, Failure> {
         let place = place(servers, shard);
         let runtime = runtime()?;
         let journal = runtime.block_on(look(servers, shard))?;
@@ -119,20 +120,19 @@ pub(super) mod remote {
     }
 
     #[cfg(feature = "nats")]
-    pub(in crate::journal) async fn look(servers: &str, shard: u16) -> Result<Nats, Failure> {
-        let journal = Nats::look(nats::Options { shard, ..nats::Options::at(servers) }).await;
+    pub(in crate::journal) async fn look(servers: &Servers, shard: u16) -> Result<Nats, Failure> {
+        let journal = Nats::look(Options { shard, ..Options::at(servers.clone()) }).await;
         journal.map_err(|source| Failure::Nats { place: place(servers, shard), source })
     }
 
     #[cfg(feature = "nats")]
-    pub(in crate::journal) fn place(servers: &str, shard: u16) -> String {
-        format!("{} (shard {shard})", serve::without_passwords(servers))
+    pub(in crate::journal) fn place(servers: &Servers, shard: u16) -> String {
+        format!("{servers} (shard {shard})")
     }
 
     #[cfg(feature = "postgres")]
-    pub(super) fn of_tables(address: &str, shard: u16) -> Result<Groups, Failure> {
-        let options = postgres::Options { shard, ..postgres::Options::at(address) };
-        let place = serve::in_tables(&options);
+    pub(super) fn of_tables(options: postgres::Options) -> Result<Groups, Failure> {
+        let place = crate::serve::in_tables(&options);
         let runtime = runtime()?;
         let journal = runtime.block_on(Postgres::look(options));
         let journal = journal.map_err(|source| Failure::Postgres { place: place.clone(), source })?;
@@ -143,7 +143,7 @@ pub(super) mod remote {
 /// The journals of all shards of several nodes, each as it was at one moment.
 #[cfg(feature = "nats")]
 pub(super) struct Shards {
-    servers: String,
+    servers: Servers,
     runtime: Arc<Runtime>,
     journals: Vec<Arc<Nats>>,
     /// Where each ended at earlier looks.
@@ -153,28 +153,28 @@ pub(super) struct Shards {
 #[cfg(feature = "nats")]
 impl Shards {
     /// Looks at all of them so many times, and each time at all before the next one.
-    pub(super) fn of_nodes(servers: &str, looks: usize) -> Result<Self, Failure> {
+    pub(super) fn of_nodes(servers: Servers, looks: usize) -> Result<Self, Failure> {
         let runtime = remote::runtime()?;
         let (ends, journals) = runtime.block_on(async {
-            let of_nodes = |source| Failure::Join { place: crate::serve::without_passwords(servers), source };
-            let count = enact_cluster::shards(servers).await.map_err(of_nodes)?;
+            let of_nodes = |source| Failure::Join { place: servers.to_string(), source };
+            let count = enact_cluster::shards(&servers).await.map_err(of_nodes)?;
             let (mut ends, mut journals) = (Vec::new(), Vec::new());
             for _ in 0..looks {
                 journals.clear();
                 for shard in 0..count {
-                    journals.push(Arc::new(remote::look(servers, shard).await?));
+                    journals.push(Arc::new(remote::look(&servers, shard).await?));
                 }
                 ends.push(journals.iter().map(|journal| journal.volume().last.unwrap_or(Position::START)).collect());
             }
             Ok::<_, Failure>((ends, journals))
         })?;
-        Ok(Self { servers: servers.to_owned(), runtime: Arc::new(runtime), journals, ends })
+        Ok(Self { servers, runtime: Arc::new(runtime), journals, ends })
     }
 
     /// What tells the contract of the nodes from others, as it is after all looks.
     pub(super) fn contract(&self) -> Result<String, Failure> {
         let agreed = self.runtime.block_on(enact_cluster::agreed(&self.servers));
-        let of_nodes = |source| Failure::Join { place: crate::serve::without_passwords(&self.servers), source };
+        let of_nodes = |source| Failure::Join { place: self.servers.to_string(), source };
         Ok(agreed.map_err(of_nodes)?.contract)
     }
 

@@ -15,9 +15,9 @@ pub(super) fn run(records: &args::Records) -> Result<(), Failure> {
         #[cfg(feature = "postgres")]
         Some(address) if args::is_database(address) => {
             use enact_journal::Journal as _;
-            use enact_journal::postgres::{Options, Postgres};
+            use enact_journal::postgres::Postgres;
 
-            let options = Options { shard: records.shard, ..Options::at(address) };
+            let options = records.security.database(address, records.shard);
             let place = crate::serve::in_tables(&options);
             let found = remote::runtime()?.block_on(async {
                 let opened = Postgres::look(options).await;
@@ -29,12 +29,13 @@ pub(super) fn run(records: &args::Records) -> Result<(), Failure> {
         #[cfg(not(feature = "postgres"))]
         Some(address) if args::is_database(address) => Err(Failure::WithoutPostgres),
         #[cfg(feature = "nats")]
-        Some(servers) => {
+        Some(addresses) => {
             use enact_journal::Journal as _;
 
-            let place = remote::place(servers, records.shard);
+            let servers = records.security.servers(addresses);
+            let place = remote::place(&servers, records.shard);
             let found = remote::runtime()?.block_on(async {
-                let journal = remote::look(servers, records.shard).await?;
+                let journal = remote::look(&servers, records.shard).await?;
                 Ok::<_, Failure>((journal.check().await, journal.verify().await))
             })?;
             report(place, found)

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use enact_cluster::{Adoption, Cluster, Contract, NotAdopted, Options};
+use enact_cluster::{Adoption, Cluster, Contract, NotAdopted, Options, Servers};
 use enact_entities::Rebel;
 use enact_journal::ReadError;
 use enact_journal::nats::Nats;
@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::{Life, Start, without_passwords};
+use super::{Life, Start};
 use crate::contract::{self, Change, ContractError, Examined, Undecided};
 use crate::failure::Failure;
 use crate::spec;
@@ -25,9 +25,10 @@ const REPLICAS: usize = 3;
 const SETTLED_MAX: Duration = Duration::from_secs(5);
 
 impl Start<'_> {
-    /// Joins the nodes whose streams are at `addresses`, and serves until a signal or a failure.
-    pub(super) async fn join(self, addresses: &str) -> Result<(), Failure> {
+    /// Joins the nodes over `servers`, and serves until a signal or a failure.
+    pub(super) async fn join(self, servers: Servers) -> Result<(), Failure> {
         let Self { args, sources, spec, .. } = &self;
+        let place = servers.to_string();
         let options = Options {
             address: self.listener.address().to_string(),
             shards: args.shards,
@@ -36,11 +37,10 @@ impl Start<'_> {
             contract: spec::digest(sources),
             adopt: args.adopt,
             engine: self.options.clone(),
-            ..Options::new(addresses, args.node.clone().unwrap_or_default())
+            ..Options::new(servers, args.node.clone().unwrap_or_default())
         };
         let sources = Sources { sources: sources.clone().into(), spec: Arc::clone(spec) };
         let joined = Cluster::join(Rebel::new(Arc::clone(spec)), sources, options).await;
-        let place = without_passwords(addresses);
         let node = joined.map_err(|source| Failure::Join { place: place.clone(), source })?;
         info!(node = args.node, "joined");
         self.say_started(&place, None, None);

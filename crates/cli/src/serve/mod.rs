@@ -188,6 +188,9 @@ async fn serve(
         let missing = missing.join(", and ");
         warn!(%address, missing, "INSECURE: other machines can reach this server, read what is said to it, or ask as anybody");
     }
+    if args.security.journal_insecure {
+        warn!("INSECURE: what is said to the servers of the journal may be read and changed on its way");
+    }
     let listener = match &tls {
         Some(tls) => {
             let kept = tls.clone();
@@ -229,11 +232,11 @@ async fn serve(
     let start = Start { args, subject_keys, options, limits, access, sources, spec, listener, signals, begun };
     #[cfg(feature = "nats")]
     if let Some(addresses) = &args.cluster {
-        return start.join(addresses).await;
+        return start.join(args.security.servers(addresses)).await;
     }
     #[cfg(feature = "postgres")]
     if let Some(address) = args.journal.as_deref().filter(|address| args::is_database(address)) {
-        let options = PostgresOptions { shard: args.shard, node: node(), ..PostgresOptions::at(address) };
+        let options = PostgresOptions { node: node(), ..args.security.database(address, args.shard) };
         let place = in_tables(&options);
         let opened = Postgres::open(options).await;
         let journal = opened.map_err(|source| Failure::Postgres { place: place.clone(), source })?;
@@ -241,8 +244,9 @@ async fn serve(
     }
     #[cfg(feature = "nats")]
     if let Some(addresses) = &args.journal {
-        let place = format!("{} (shard {})", without_passwords(addresses), args.shard);
-        let opened = Nats::open(over_nats(args, addresses)).await;
+        let options = over_nats(args, addresses);
+        let place = format!("{} (shard {})", options.servers, args.shard);
+        let opened = Nats::open(options).await;
         let journal = opened.map_err(|source| Failure::Nats { place: place.clone(), source })?;
         return start.serve(journal, &place, None).await;
     }
@@ -405,7 +409,7 @@ fn over_nats(args: &args::Serve, addresses: &str) -> NatsOptions {
         shard: args.shard,
         replicas: args.replicas.map_or(1, NonZeroUsize::get),
         node: node(),
-        ..NatsOptions::at(addresses)
+        ..NatsOptions::at(args.security.servers(addresses))
     }
 }
 
@@ -415,8 +419,10 @@ pub(crate) fn in_tables(options: &PostgresOptions) -> String {
     format!("{} (schema {}, shard {})", options.place(), options.schema, options.shard)
 }
 
-/// The servers, as they may stand in a log.
+/// The servers of a journal, as they may stand in a log.
 pub(crate) fn without_passwords(addresses: &str) -> String {
+    // Parameters of a database may have a password, too.
+    let addresses = addresses.split('?').next().unwrap_or_default();
     let servers: Vec<&str> =
         addresses.split(',').map(|address| address.rsplit_once('@').map_or(address, |(_, server)| server)).collect();
     servers.join(",")

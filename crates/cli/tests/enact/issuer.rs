@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use enact_journal_kit::certificates::Authority;
 use rcgen::{KeyPair, PKCS_ED25519, SigningKey};
 use reqwest::StatusCode;
 use rustix::process::Signal;
@@ -19,7 +20,6 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::served::{BANK, FREE_PORT, Served, http, program, serve};
-use crate::tls::Authority;
 
 /// An issuer with one key, which serves its description and its keys until the test ends.
 pub(crate) struct Issuer {

@@ -32,6 +32,8 @@ mod postgres;
 mod remote;
 mod repair;
 mod retention;
+#[cfg(any(feature = "nats", feature = "postgres"))]
+mod secured;
 mod security;
 mod serve;
 mod served;

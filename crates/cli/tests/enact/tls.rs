@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use enact_journal_kit::certificates::Authority;
 use reqwest::{Client, RequestBuilder, StatusCode};
 use rustix::process::Signal;
 use rustls::pki_types::pem::PemObject;
@@ -22,35 +22,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::served::{BANK, FREE_PORT, Served, program, serve, token};
-
-/// An authority that makes certificates.
-pub(crate) struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    pub(crate) pem: String,
-}
-
-impl Authority {
-    pub(crate) fn new(name: &str) -> Self {
-        let mut params = CertificateParams::new(Vec::new()).expect("no names");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        let key = KeyPair::generate().expect("a key");
-        let pem = params.self_signed(&key).expect("a certificate").pem();
-        Self { issuer: Issuer::new(params, key), pem }
-    }
-
-    /// A certificate for this machine, and its key.
-    pub(crate) fn certificate(&self) -> (String, String) {
-        self.certificate_for(&["localhost", "127.0.0.1"])
-    }
-
-    pub(crate) fn certificate_for(&self, names: &[&str]) -> (String, String) {
-        let key = KeyPair::generate().expect("a key");
-        let params =
-            CertificateParams::new(names.iter().copied().map(str::to_owned).collect::<Vec<_>>()).expect("names");
-        (params.signed_by(&key, &self.issuer).expect("a certificate").pem(), key.serialize_pem())
-    }
-}
 
 /// A folder with a specification, tokens, and the certificates of a server and a client of one authority.
 pub(crate) struct Place {

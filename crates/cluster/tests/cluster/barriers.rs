@@ -19,7 +19,7 @@ async fn what_somebody_else_has_written_is_seen_at_once_behind_barriers_though_t
 
         let deposit = bank.deposit(3, "elsewhere");
         let shard = shard_of(&deposit.key, 12);
-        let journal = JournalOptions { shard, replicas: 1, ..JournalOptions::at(&bank.servers[0].address()) };
+        let journal = JournalOptions { shard, replicas: 1, ..JournalOptions::at(bank.servers[0].address()) };
         let journal = Nats::open(journal).await.expect("it takes over");
         let other = Engine::new(Rebel::new(bank.spec.clone()), journal, EngineOptions::default());
         other.submit(deposit).await.expect("it writes now");

@@ -28,7 +28,7 @@ async fn the_number_of_shards_never_changes() {
 async fn entities_of_a_node_without_others_are_in_one_shard() {
     let Some(bank) = Bank::over_one() else { return };
     let options = bank.options("a");
-    let alone = Nats::open(JournalOptions::at(&options.servers)).await.expect("opened");
+    let alone = Nats::open(JournalOptions::at(options.servers.clone())).await.expect("opened");
     alone.close().await.expect("closed");
     let refused = bank.try_join(options).await.map(drop);
     assert_eq!(refused, Err(JoinError::Occupied { shards: 12 }));
@@ -62,7 +62,7 @@ async fn options_that_cannot_be_are_refused_before_anything_is_asked() {
             JoinError::Lease { lease: std::time::Duration::from_secs(12) },
         ),
         (
-            Options { servers: "http://user:secret@x".to_owned(), ..options() },
+            Options { servers: "http://user:secret@x".into(), ..options() },
             JoinError::Address { address: "x".to_owned() },
         ),
     ] {

@@ -20,7 +20,7 @@ async fn a_record_that_does_not_follow_the_one_before_it_is_found() {
 
     let entity = "Account/3".parse().expect("a key");
     let shard = shard_of(&entity, 12);
-    let client = async_nats::connect(&servers).await.expect("connected");
+    let client = async_nats::connect(bank.servers[0].address()).await.expect("connected");
     let context = async_nats::jetstream::new(client);
     let stream = context.get_stream(format!("J{shard}")).await.expect("its stream");
     let subject = format!("j.{shard}.e.Account.3");

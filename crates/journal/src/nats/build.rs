@@ -19,7 +19,7 @@ use super::log::Stream;
 use super::read::Reader;
 use super::reign::Reign;
 use super::wire::Names;
-use super::{OPEN_MAX, OpenError, Options, connect, guard, take_over};
+use super::{OPEN_MAX, OpenError, Options, guard, take_over};
 use crate::journal::{AppendError, Limits};
 use crate::record::{EntityKey, Group, NewRecord, Position, Record, Seq};
 use crate::remote::{self, Fate, GroupError, Log as _, Numbering, Place, RemoteBuilder};
@@ -103,7 +103,7 @@ impl StreamBuilder {
     /// If it is polled outside of a tokio runtime with its timers and its network.
     pub async fn begin(options: Options) -> Result<Self, BuildError> {
         let deadline = Instant::now() + OPEN_MAX;
-        let client = connect(&options).await?;
+        let client = options.connect().await?;
         let limits = guard::check_server(&client)?;
         let (names, replicas) = (Names::of(options.shard), options.replicas);
         let token = client.new_inbox();

@@ -30,6 +30,7 @@ mod options;
 mod read;
 mod reign;
 mod send;
+mod servers;
 mod take_over;
 mod wire;
 
@@ -38,18 +39,19 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::build::{BuildError, StreamBuilder};
-use async_nats::{Client, ConnectOptions, ServerAddr};
-pub use options::Options;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
+pub use self::build::{BuildError, StreamBuilder};
 use self::direct::Direct;
 use self::log::Stream;
+pub use self::options::Options;
 use self::read::Reader;
+pub use self::servers::{Servers, connect};
 use self::wire::Names;
 use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError, Volume};
 use crate::record::{EntityKey, Group, NewRecord, Position, Record, Seq, Snapshot};
 use crate::remote::{Queue, Remote, Verified, whole_groups};
+use crate::security::SecurityError;
 
 /// How long opening goes on to ask.
 const OPEN_MAX: Duration = Duration::from_secs(20);
@@ -65,7 +67,7 @@ const PING: Duration = Duration::from_secs(1);
 /// use enact_journal::{EntityKey, Journal, Kind, NewRecord, Seq};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let options = Options { replicas: 3, ..Options::at("nats://h1:4222,nats://h2:4222,nats://h3:4222") };
+/// let options = Options { replicas: 3, ..Options::at("tls://h1:4222,tls://h2:4222,tls://h3:4222") };
 /// let journal = Nats::open(options).await?;
 /// let account = EntityKey::new("Account", "NL01")?;
 /// let opened = NewRecord { entity: account, expected: Seq::NONE, kind: Kind(1), payload: b"open".to_vec() };
@@ -90,6 +92,9 @@ pub enum OpenError {
         /// The address, without its user and password.
         address: String,
     },
+    /// The program and a server do not trust each other.
+    #[error(transparent)]
+    Security(#[from] SecurityError),
     /// No server can be reached, or none does what it has to within 20 s.
     #[error("the journal cannot be opened over NATS: {why}")]
     Unreachable {
@@ -180,7 +185,9 @@ impl OpenError {
     fn of_check(&self) -> CheckError {
         let why = self.to_string();
         match self {
-            Self::Address { .. } | Self::Unreachable { .. } | Self::Stream { .. } => CheckError::Unavailable { why },
+            Self::Address { .. } | Self::Security(_) | Self::Unreachable { .. } | Self::Stream { .. } => {
+                CheckError::Unavailable { why }
+            }
             _ => CheckError::Unsafe { why },
         }
     }
@@ -204,7 +211,7 @@ impl Nats {
     /// If it is polled outside of a tokio runtime with its timers and its network.
     pub async fn open(options: Options) -> Result<Self, OpenError> {
         let deadline = Instant::now() + OPEN_MAX;
-        let client = connect(&options).await?;
+        let client = options.connect().await?;
         let limits = guard::check_server(&client)?;
         let names = Names::of(options.shard);
         guard::check_streams(&client, &names, &options, deadline).await?;
@@ -232,7 +239,7 @@ impl Nats {
     /// As [`open`](Self::open).
     pub async fn look(options: Options) -> Result<Self, OpenError> {
         let deadline = Instant::now() + OPEN_MAX;
-        let client = connect(&options).await?;
+        let client = options.connect().await?;
         let limits = guard::check_server(&client)?;
         let names = Names::of(options.shard);
         let last = guard::last_message(&client, &names, deadline).await?;
@@ -274,22 +281,6 @@ impl Nats {
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
-}
-
-async fn connect(options: &Options) -> Result<Client, OpenError> {
-    let addresses: Result<Vec<ServerAddr>, OpenError> = options.servers.iter().map(|text| address(text)).collect();
-    let connecting = ConnectOptions::new()
-        .name(format!("enact {}", options.node))
-        .ping_interval(PING)
-        .request_timeout(None)
-        .connect(addresses?);
-    let client = timeout(OPEN_MAX, connecting).await.map_err(OpenError::unreachable)?;
-    client.map_err(OpenError::unreachable)
-}
-
-fn address(text: &str) -> Result<ServerAddr, OpenError> {
-    let public = text.rsplit_once('@').map_or(text, |(_, public)| public);
-    text.parse().map_err(|_| OpenError::Address { address: public.to_owned() })
 }
 
 impl Journal for Nats {

@@ -55,6 +55,7 @@ use self::take_over::Begun;
 use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError, Volume};
 use crate::record::{EntityKey, Group, NewRecord, Position, Record, Seq, Snapshot};
 use crate::remote::{Queue, Remote, Verified, whole_groups};
+use crate::security::SecurityError;
 
 /// How long opening goes on to ask.
 const OPEN_MAX: Duration = Duration::from_secs(20);
@@ -98,9 +99,9 @@ pub enum OpenError {
         /// The name.
         schema: String,
     },
-    /// The address asks for an encrypted connection.
-    #[error("connections with `sslmode=require` cannot be made: use a socket, a private network or a tunnel")]
-    Tls,
+    /// The program and a server do not trust each other.
+    #[error(transparent)]
+    Security(#[from] SecurityError),
     /// No server can be reached, or none does what it has to within 20 s.
     #[error("the journal cannot be opened over PostgreSQL: {why}")]
     Unreachable {
@@ -181,7 +182,11 @@ impl OpenError {
     pub fn is_unsafe(&self) -> bool {
         !matches!(
             self,
-            Self::Address { .. } | Self::Schema { .. } | Self::Tls | Self::Unreachable { .. } | Self::Refused { .. }
+            Self::Address { .. }
+                | Self::Schema { .. }
+                | Self::Security(_)
+                | Self::Unreachable { .. }
+                | Self::Refused { .. }
         )
     }
 

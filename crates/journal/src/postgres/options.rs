@@ -2,12 +2,19 @@
 
 use std::fmt;
 
+use crate::security::Security;
+
 /// How a journal over `PostgreSQL` is opened.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Options {
     /// Where the database is, such as `postgres://user:password@host:5432/database`, or `host=/var/run/postgresql user=enact` for a
     /// socket. Of several hosts with commas between them, the first one that takes writes is used.
+    ///
+    /// A host that is no loopback address is spoken to over TLS alone, whatever `sslmode` says; a loopback address is so with
+    /// `sslmode=require`. A certificate must have the name, or the address, by which its host is called here.
     pub server: String,
+    /// How the server and the program know each other.
+    pub security: Security,
     /// The schema in which the tables are, `enact` by default: a small letter or `_`, and more of them and digits, 63 at most.
     pub schema: String,
     /// Which journal of the schema it is, 0 by default.
@@ -21,11 +28,11 @@ pub struct Options {
 
 impl Options {
     /// The defaults, for the database at `address`. If that has a parameter `schema`, as in `postgres://host/database?schema=bank`, that
-    /// is the schema.
+    /// is the schema. `sslmode=verify-full` is another word for `sslmode=require`.
     pub fn at(address: &str) -> Self {
         let (server, schema) = split_schema(address);
-        let node = format!("process {}", std::process::id());
-        Self { server, schema: schema.unwrap_or_else(|| "enact".to_owned()), shard: 0, node, queue_bytes: 64 << 20 }
+        let (schema, node) = (schema.unwrap_or_else(|| "enact".to_owned()), format!("process {}", std::process::id()));
+        Self { server, security: Security::default(), schema, shard: 0, node, queue_bytes: 64 << 20 }
     }
 
     /// The database without a user or a password, as it may stand in a log.
@@ -41,6 +48,8 @@ fn split_schema(address: &str) -> (String, Option<String>) {
     for parameter in parameters.split('&') {
         match parameter.strip_prefix("schema=") {
             Some(named) => schema = Some(named.to_owned()),
+            // The client does nothing else.
+            None if parameter == "sslmode=verify-full" => others.push("sslmode=require"),
             None => others.push(parameter),
         }
     }
@@ -59,6 +68,7 @@ pub(super) fn public_part(server: &str) -> String {
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
+            .field("security", &self.security)
             .field("schema", &self.schema)
             .field("shard", &self.shard)
             .field("node", &self.node)
@@ -78,6 +88,7 @@ mod tests {
             ("postgres://h/db?schema=bank", "postgres://h/db", "bank"),
             ("postgres://h/db?schema=bank&connect_timeout=3", "postgres://h/db?connect_timeout=3", "bank"),
             ("postgres://h/db?connect_timeout=3", "postgres://h/db?connect_timeout=3", "enact"),
+            ("postgres://h/db?sslmode=verify-full&schema=bank", "postgres://h/db?sslmode=require", "bank"),
             ("host=/tmp user=enact", "host=/tmp user=enact", "enact"),
         ] {
             let options = Options::at(address);

@@ -1,5 +1,6 @@
 //! Connections to the server: made when they are needed, and again when they have broken.
 
+use std::error::Error as _;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,11 +10,13 @@ use futures_util::future::try_join_all;
 use tokio::sync::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
-use tokio_postgres::config::{SslMode, TargetSessionAttrs};
-use tokio_postgres::error::Severity;
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Statement};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::error::{Severity, SqlState};
+use tokio_postgres::{AsyncMessage, Client, Config, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{OpenError, Options, guard, options};
+use crate::security::{self, Security, SecurityError};
 
 /// How long connecting to one host may take.
 const HOST_MAX: Duration = Duration::from_secs(2);
@@ -39,6 +42,8 @@ const SETTINGS: &str = "
 /// Where sessions are made.
 pub(super) struct Server {
     config: Config,
+    tls: MakeRustlsConnect,
+    security: Security,
     pub(super) schema: String,
 }
 
@@ -49,8 +54,14 @@ impl Server {
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(address());
         }
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(OpenError::Tls);
+        let security = options.security.clone();
+        config.ssl_mode(mode(&config, &security)?);
+        let mut tls = security.config()?;
+        // What a server that is asked for it at once must hear.
+        tls.alpn_protocols = vec![b"postgresql".to_vec()];
+        let tls = MakeRustlsConnect::new(tls);
+        if let Some(file) = &security.credentials {
+            security::password(file)?;
         }
         let schema = options.schema.clone();
         let is_name = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
@@ -73,13 +84,18 @@ impl Server {
         if config.get_hosts().len().max(config.get_hostaddrs().len()) > 1 {
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
-        Ok(Self { config, schema })
+        Ok(Self { config, tls, security, schema })
     }
 
     /// A connection to a server that is as it must be.
     pub(super) async fn connect(&self) -> Result<Connection, OpenError> {
         let connecting = async {
-            let (client, mut connection) = self.config.connect(NoTls).await.map_err(OpenError::of)?;
+            let mut config = self.config.clone();
+            if let Some(file) = &self.security.credentials {
+                config.password(security::password(file)?.as_str());
+            }
+            let connected = config.connect(self.tls.clone()).await;
+            let (client, mut connection) = connected.map_err(|cause| self.unconnected(cause))?;
             let warned = Arc::new(AtomicBool::new(false));
             let warning = Arc::clone(&warned);
             let task = tokio::spawn(async move {
@@ -102,6 +118,41 @@ impl Server {
         };
         let late = |_| OpenError::unreachable(format!("no session within {} s", READY_MAX.as_secs()));
         timeout(READY_MAX, connecting).await.map_err(late)?
+    }
+
+    /// Why there is no connection.
+    fn unconnected(&self, cause: tokio_postgres::Error) -> OpenError {
+        let refusal =
+            cause.as_db_error().filter(|error| error.code() == &SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
+        // The server has asked for a certificate, and could do without one in other databases.
+        if refusal.is_some_and(|error| error.message().contains("client certificate"))
+            && self.security.identity.is_none()
+        {
+            return SecurityError::IdentityDemanded.into();
+        }
+        if cause.source().is_some_and(|source| source.to_string() == "server does not support TLS") {
+            return SecurityError::Unencrypted.into();
+        }
+        self.security.diagnose(&cause).map_or_else(|| OpenError::of(cause), OpenError::Security)
+    }
+}
+
+/// Whether connections are encrypted: all of them, or none.
+fn mode(config: &Config, security: &Security) -> Result<SslMode, SecurityError> {
+    // A name stands for its address, where it has one.
+    let (names, addresses) = (config.get_hosts(), config.get_hostaddrs());
+    let names = if addresses.is_empty() { names } else { &[] };
+    let names = names.iter().filter_map(|host| match host {
+        Host::Tcp(name) => Some(name.clone()),
+        Host::Unix(_) => None,
+    });
+    let hosts: Vec<String> = names.chain(addresses.iter().map(ToString::to_string)).collect();
+    let encrypts = security.encrypts(hosts.iter().map(String::as_str));
+    match config.get_ssl_mode() {
+        SslMode::Disable if encrypts => Err(SecurityError::Disabled),
+        SslMode::Require => Ok(SslMode::Require),
+        _ if encrypts => Ok(SslMode::Require),
+        _ => Ok(SslMode::Disable),
     }
 }
 

@@ -27,7 +27,7 @@ impl Three {
 
     fn options(&self) -> Options {
         let addresses: Vec<String> = self.servers.iter().map(Server::address).collect();
-        Options { replicas: 3, ..Options::at(&addresses.join(",")) }
+        Options { replicas: 3, ..Options::at(addresses.join(",")) }
     }
 
     /// Which server leads `stream`.
@@ -117,7 +117,7 @@ fn appends_go_on_when_a_server_is_cut_off_from_the_others_and_not_from_its_clien
     let (servers, routes) = Server::start_three_linked(&program, directory.path());
     let addresses = servers.iter().map(Server::address).collect::<Vec<_>>().join(",");
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-    let options = |shard| Options { shard, replicas: 3, ..Options::at(&addresses) };
+    let options = |shard| Options { shard, replicas: 3, ..Options::at(addresses.as_str()) };
     let journals = (0..12).map(|shard| (shard, runtime.block_on(Nats::open(options(shard))).expect("it opens")));
     let journals: Vec<_> = journals.filter(|(shard, _)| leader(&servers[0], &format!("J{shard}")) != 0).collect();
     routes.set(0, Flow::Lost, Flow::Lost);

@@ -63,7 +63,7 @@ fn a_new_entity_is_loaded_and_appended_to_without_a_question_and_one_that_is_the
     }
     block_on(earlier.save_snapshot(Snapshot { entity: key(9), seq: Seq(1), payload: b"0".to_vec() })).expect("kept");
 
-    let journal = block_on(processes.open(Options::at(&proxies[0].address()))).expect("it opens");
+    let journal = block_on(processes.open(Options::at(proxies[0].address()))).expect("it opens");
     wait_until_known(&journal, &proxies);
     assert_new_ones_are_free(&journal, &proxies);
     for id in 0..10 {
@@ -103,7 +103,7 @@ fn what_an_earlier_writer_creates_to_the_last_is_not_taken_for_new() {
         let (some, are_there) = channel();
         let creating = thread::spawn(move || create_until_fenced(&earlier, first, &some));
         are_there.recv().expect("it creates some");
-        let journal = block_on(processes.open(Options::at(&proxies[0].address()))).expect("it opens");
+        let journal = block_on(processes.open(Options::at(proxies[0].address()))).expect("it opens");
         let durable = creating.join().expect("no panic");
         wait_until_known(&journal, &proxies);
         for n in 0..durable + 4 {
@@ -119,7 +119,7 @@ fn a_take_over_after_the_leader_of_the_stream_was_killed_knows_all_entities() {
     let Some(mut three) = Three::start() else { return };
     let proxies = [0, 1, 2].map(|n| Proxy::before(&three.servers[n].address()));
     let addresses: Vec<String> = proxies.iter().map(Proxy::address).collect();
-    let options = Options { replicas: 3, ..Options::at(&addresses.join(",")) };
+    let options = Options { replicas: 3, ..Options::at(addresses.join(",")) };
     let mut processes = Processes::default();
     for round in 0..3_u64 {
         let journal = block_on(processes.open(options.clone())).expect("it opens");
@@ -153,7 +153,7 @@ fn a_snapshot_without_records_is_damage_and_no_new_entity() {
     let deleted = Raw::at(&single.server.address()).ask("STREAM.DELETE.J0", &json!({}));
     assert_eq!(deleted["success"], true, "{deleted}");
 
-    let journal = block_on(processes.open(Options::at(&proxies[0].address()))).expect("it opens");
+    let journal = block_on(processes.open(Options::at(proxies[0].address()))).expect("it opens");
     wait_until_known(&journal, &proxies);
     assert!(matches!(block_on(journal.load(&key(1))), Err(ReadError::Damaged(_))));
     assert!(matches!(block_on(journal.load_snapshot(&key(1))), Err(ReadError::Damaged(_))));

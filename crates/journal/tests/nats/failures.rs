@@ -62,7 +62,7 @@ fn a_writer_that_wakes_up_after_a_take_over_is_fenced_and_has_no_effect() {
     let Some(single) = Single::start() else { return };
     let proxy = Proxy::before(&single.server.address());
     let mut processes = Processes::default();
-    let earlier = block_on(processes.open(Options::at(&proxy.address()))).expect("it opens");
+    let earlier = block_on(processes.open(Options::at(proxy.address()))).expect("it opens");
     block_on(earlier.append(vec![record(1, 0, b"durable")])).expect("durable");
 
     proxy.hold_requests(true);
@@ -116,7 +116,7 @@ fn an_append_whose_answer_is_lost_is_durable_once() {
     let Some(single) = Single::start() else { return };
     let proxy = Proxy::before(&single.server.address());
     let mut processes = Processes::default();
-    let journal = block_on(processes.open(Options::at(&proxy.address()))).expect("it opens");
+    let journal = block_on(processes.open(Options::at(proxy.address()))).expect("it opens");
     block_on(journal.append(vec![record(1, 0, b"0")])).expect("durable");
     for round in 1..=3 {
         proxy.hold_answers();

@@ -9,6 +9,7 @@ mod looking;
 mod proxy;
 #[path = "../remote/records.rs"]
 mod records;
+mod security;
 mod settings;
 mod support;
 mod verifying;

@@ -28,7 +28,7 @@ impl Single {
     }
 
     pub(crate) fn options(&self) -> Options {
-        Options::at(&self.server.address())
+        Options::at(self.server.address())
     }
 }
 

@@ -6,6 +6,7 @@ mod failures;
 mod looking;
 #[path = "../remote/records.rs"]
 mod records;
+mod security;
 mod settings;
 mod support;
 mod verifying;

@@ -26,13 +26,11 @@ fn an_address_of_no_database_is_named_without_its_password() {
 }
 
 #[test]
-fn what_cannot_be_a_schema_or_an_encrypted_connection_is_refused_at_once() {
+fn what_cannot_be_a_schema_is_refused_at_once() {
     for schema in ["", "Bank", "1st", "a b", "a\"", "pg_bank", &"x".repeat(64)] {
         let refusal = refusal(Options { schema: schema.to_owned(), ..Options::at("postgres://nowhere/db") });
         assert!(matches!(&refusal, OpenError::Schema { .. }), "{schema}: {refusal}");
     }
-    let refusal = refusal(Options::at("postgres://nowhere/db?sslmode=require"));
-    assert!(matches!(&refusal, OpenError::Tls), "{refusal}");
 }
 
 #[test]

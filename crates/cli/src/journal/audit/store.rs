@@ -42,8 +42,8 @@ struct Shard<'a> {
 impl<'a> Store<'a> {
     pub(super) fn of(args: &'a args::Audit) -> Result<Self, Failure> {
         #[cfg(feature = "nats")]
-        if let Some(servers) = &args.cluster {
-            return Self::of_nodes(servers);
+        if let Some(addresses) = &args.cluster {
+            return Self::of_nodes(args.records.security.servers(addresses));
         }
         #[cfg(not(feature = "nats"))]
         if args.cluster.is_some() {
@@ -61,7 +61,7 @@ impl<'a> Store<'a> {
     }
 
     #[cfg(feature = "nats")]
-    fn of_nodes(servers: &str) -> Result<Self, Failure> {
+    fn of_nodes(servers: enact_cluster::Servers) -> Result<Self, Failure> {
         use std::sync::Arc;
 
         use crate::journal::groups::Shards;

@@ -71,7 +71,8 @@ fn write(data: &std::path::Path, transactions: Vec<Vec<(usize, EventCall)>>) {
 
 /// What an audit in so many parts prints, line by line in some order.
 fn printed(data: &std::path::Path, parts: u64) -> Vec<String> {
-    let read = || Groups::of(&args::Records { data: data.to_owned(), journal: None, shard: 0 });
+    let read =
+        || Groups::of(&args::Records { data: data.to_owned(), journal: None, shard: 0, security: Default::default() });
     let lines = found(Store::of_one(0, Box::new(read)), Some(parts)).0;
     assert!(lines.iter().all(|line| !line.starts_with("shard")), "{lines:?}");
     lines

@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
+use enact_cluster::Servers;
 use enact_entities::{Cuts, SystemClock, WallClock};
 use enact_journal::{BackupTotals, BackupWriter, Group, Position};
 
@@ -25,8 +26,8 @@ const SETTLED: usize = 0;
 const ENDS: usize = 1;
 const LOOKS: usize = 3;
 
-/// Writes all shards of the nodes at `servers` to the new directory `path`.
-pub(crate) fn write(path: &Path, servers: &str) -> Result<(), Failure> {
+/// Writes all shards of the nodes over `servers` to the new directory `path`.
+pub(crate) fn write(path: &Path, servers: Servers) -> Result<(), Failure> {
     let begun = shown(SystemClock.time()).to_string();
     let nodes = Shards::of_nodes(servers, LOOKS)?;
     let contract = nodes.contract()?;

@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use enact_cluster::{JoinError, Restoration};
+use enact_cluster::{JoinError, Restoration, Servers};
 use enact_journal::BackupReader;
 use enact_journal::nats::StreamBuilder;
 use tokio::runtime::Runtime;
@@ -22,14 +22,13 @@ use crate::journal::groups::remote::runtime;
 use crate::journal::restore::fill;
 use crate::journal::restore::target::Target as _;
 use crate::journal::restore::target::remote::{Remote, streams};
-use crate::serve::without_passwords;
 
 pub(crate) fn run(args: &args::RestoreCluster) -> Result<(), Failure> {
     let args::RestoreCluster { directory, cluster, replicas } = args;
-    let (servers, replicas) = (cluster.servers.as_str(), replicas.get());
+    let (servers, replicas) = (&cluster.to_servers(), replicas.get());
     let (manifest, tally) = check::read(directory)?;
     let runtime = Arc::new(runtime()?);
-    let of_nodes = |source: JoinError| Failure::Join { place: without_passwords(servers), source };
+    let of_nodes = |source: JoinError| Failure::Join { place: servers.to_string(), source };
     let restoration = Restoration::begin(servers, manifest.count(), replicas);
     let restoration = runtime.block_on(restoration).map_err(of_nodes)?;
     let mut shards = Vec::new();
@@ -52,7 +51,7 @@ pub(crate) fn run(args: &args::RestoreCluster) -> Result<(), Failure> {
 fn fill_all(
     directory: &Path,
     manifest: &Manifest,
-    (servers, replicas): (&str, usize),
+    (servers, replicas): (&Servers, usize),
     runtime: &Arc<Runtime>,
     shards: &mut Vec<Remote<StreamBuilder>>,
 ) -> Result<(), Failure> {

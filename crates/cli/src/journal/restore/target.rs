@@ -33,10 +33,11 @@ pub(super) fn begin(args: &args::Restore) -> Result<Box<dyn Target + '_>, Failur
         #[cfg(not(feature = "postgres"))]
         Some(address) if args::is_database(address) => Err(Failure::WithoutPostgres),
         #[cfg(feature = "nats")]
-        Some(servers) => {
+        Some(addresses) => {
             let replicas = args.replicas.map_or(1, std::num::NonZeroUsize::get);
             let runtime = std::sync::Arc::new(super::super::groups::remote::runtime()?);
-            Ok(Box::new(remote::streams(runtime, servers, args.shard, replicas)?))
+            let servers = args.security.servers(addresses);
+            Ok(Box::new(remote::streams(runtime, &servers, args.shard, replicas)?))
         }
         #[cfg(not(feature = "nats"))]
         Some(_) => Err(Failure::WithoutNats),
@@ -82,9 +83,9 @@ impl Target for Directory<'_> {
 #[cfg(any(feature = "nats", feature = "postgres"))]
 pub(in crate::journal) mod remote {
     #[cfg(feature = "nats")]
-    use enact_journal::nats::{self, StreamBuilder};
+    use enact_journal::nats::{Options, Servers, StreamBuilder};
     #[cfg(feature = "postgres")]
-    use enact_journal::postgres::{self, TableBuilder};
+    use enact_journal::postgres::TableBuilder;
     use enact_journal::{Group, Kind, Position, Record, RemoteBuilder};
     use std::sync::Arc;
 
@@ -92,7 +93,7 @@ pub(in crate::journal) mod remote {
 
     use super::Target;
     use crate::failure::Failure;
-    use crate::journal::groups::remote as servers;
+    use crate::journal::groups::remote;
     use crate::{args, contract};
 
     /// The kind of notes up to which position tombstones were written.
@@ -109,12 +110,12 @@ pub(in crate::journal) mod remote {
     #[cfg(feature = "nats")]
     pub(in crate::journal) fn streams(
         runtime: Arc<Runtime>,
-        addresses: &str,
+        servers: &Servers,
         shard: u16,
         replicas: usize,
     ) -> Result<Remote<StreamBuilder>, Failure> {
-        let options = nats::Options { shard, replicas, ..nats::Options::at(addresses) };
-        let place = servers::place(addresses, shard);
+        let options = Options { shard, replicas, ..Options::at(servers.clone()) };
+        let place = remote::place(servers, shard);
         Remote::begin(runtime, place, StreamBuilder::begin(options), |place, source| Failure::RestoreStreams {
             place,
             source,
@@ -126,9 +127,9 @@ pub(in crate::journal) mod remote {
         if args.replicas.is_some() {
             return Err(Failure::Replicas);
         }
-        let options = postgres::Options { shard: args.shard, ..postgres::Options::at(address) };
+        let options = args.security.database(address, args.shard);
         let place = crate::serve::in_tables(&options);
-        let runtime = Arc::new(servers::runtime()?);
+        let runtime = Arc::new(remote::runtime()?);
         Remote::begin(runtime, place, TableBuilder::begin(options), |place, source| Failure::RestoreTables {
             place,
             source,

@@ -20,7 +20,9 @@ fn started(place: &Place, words: &[String], variables: &[(&str, &str)]) -> Serve
     let addresses: Vec<String> = place.nats.iter().map(Server::address).collect();
     let here = |word: &str| match word {
         "/etc/enact/bank.rebel" => place.spec.display().to_string(),
-        "nats://h1:4222,nats://h2:4222,nats://h3:4222" => addresses.join(","),
+        "nats://h1:4222,nats://h2:4222,nats://h3:4222" | "tls://h1:4222,tls://h2:4222,tls://h3:4222" => {
+            addresses.join(",")
+        }
         "127.0.0.1:8080" | "0.0.0.0:8080" => FREE_PORT.to_owned(),
         word => word.to_owned(),
     };
