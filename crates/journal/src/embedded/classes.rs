@@ -23,6 +23,13 @@ pub(super) struct Classes<'a, T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClassId(u32);
 
+impl ClassId {
+    /// Its place among the classes.
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 impl<'a, T> Classes<'a, T> {
     /// No classes; one of which `is_over` holds when its name first appears is forgotten from the beginning.
     pub(super) fn new(is_over: impl Fn(&str) -> bool + Send + 'a) -> Self {

@@ -3,22 +3,26 @@
 //! # Who may touch what
 //! Everything is behind one lock, held for short steps only; nobody holds it across a call to the disk or into a future.
 //! * Callers [`submit`](Commits::submit): check the expectations against what has been *accepted* (durable or under
-//!   way), move *accepted* on, queue the batch.
+//!   way), move *accepted* on, add the batch to the last group of the queue.
 //! * The writer takes [groups](Commits::next) in order, and for each either [publishes](Commits::publish) it
-//!   (moves *durable* on, answers), [refuses](Commits::refuse) it together with everything queued behind, which may
+//!   (moves *durable* on; the answer follows), [refuses](Commits::refuse) it together with everything queued behind, which may
 //!   rest on it, or [fails](Commits::fail) it, after which nothing is accepted any more.
 //! * Readers look at *durable* only.
 //!
 //! # Nobody waits for ever
-//! A batch leaves the queue only with an answer, and a reply that is dropped counts as one. When the writer thread ends
+//! A group leaves the queue only with an answer, and one that is dropped counts as one. When the writer thread ends
 //! for whatever reason, the phase leaves `Open` under the lock, so nothing is queued behind its back.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use enact_sync::{Condvar, Mutex};
 
+use super::answer::{Answer, Share};
 use super::catalog::{Catalog, Start};
+use super::contents::Contents;
 use super::format::{Address, Outgoing, Previous};
 use super::heads::{HeadId, Heads};
 use super::scan::Tips;
@@ -30,7 +34,8 @@ use crate::reply::{Awaited, Reply, reply};
 /// Bytes after which a group takes no further batch: bounds the time until the first of them is answered.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 
-pub(super) type AppendReply = Reply<Result<Position, AppendError>>;
+/// The position of the last record before the group, if it is durable.
+type GroupResult = Result<Position, AppendError>;
 pub(super) type CloseResult = Result<(), CloseError>;
 
 pub(super) struct Commits {
@@ -45,9 +50,12 @@ struct State {
     heads: Heads,
     catalog: Catalog,
     durable: Position,
-    queue: VecDeque<Batch>,
+    /// The last one takes further batches.
+    queue: VecDeque<Group>,
     /// Bytes of all batches without an answer.
     bytes: usize,
+    /// Those of the batch that is being accepted; kept for its space.
+    accepted: Vec<HeadId>,
     closers: Vec<Reply<CloseResult>>,
     /// Those that wait for a failure.
     sentinels: Vec<Reply<String>>,
@@ -64,14 +72,6 @@ enum Phase {
     Closed(CloseResult),
 }
 
-pub(super) struct Batch {
-    records: Vec<NewRecord>,
-    /// Those of the records.
-    heads: Vec<HeadId>,
-    bytes: usize,
-    reply: AppendReply,
-}
-
 /// What the writer does next.
 pub(super) enum Next {
     Group(Group),
@@ -81,16 +81,66 @@ pub(super) enum Next {
     End,
 }
 
-/// Batches that become durable together.
+/// Batches that become durable together, one after the other.
 pub(super) struct Group {
-    batches: Vec<Batch>,
+    records: Vec<NewRecord>,
+    /// Those of the records.
+    heads: Vec<HeadId>,
+    /// Where the record before each of the records stands; known when the group is about to be written.
     previous: Vec<Previous>,
+    bytes: usize,
+    answer: Answer<GroupResult>,
+}
+
+/// Waits for the answer to one batch of a group.
+pub(super) struct Submitted {
+    group: Share<GroupResult>,
+    /// Records of the group up to the end of the batch.
+    count: u64,
 }
 
 impl Group {
+    fn new() -> Self {
+        let (records, heads, previous) = Default::default();
+        Self { records, heads, previous, bytes: 0, answer: Answer::new() }
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.bytes == 0 || self.bytes + bytes <= GROUP_BYTES_MAX
+    }
+
+    /// Takes up a batch of so many bytes, with the heads of its records, which it takes out of `heads`.
+    fn push(&mut self, batch: Vec<NewRecord>, heads: &mut Vec<HeadId>, bytes: usize) -> Submitted {
+        self.records.extend(batch);
+        self.heads.append(heads);
+        self.bytes += bytes;
+        Submitted { group: self.answer.share(), count: self.records.len() as u64 }
+    }
+
     pub(super) fn outgoing(&self) -> Vec<Outgoing<'_>> {
-        let records = self.batches.iter().flat_map(|batch| &batch.records);
-        records.zip(&self.previous).map(|(record, previous)| Outgoing::Record(record, *previous, 0)).collect()
+        let records = self.records.iter().zip(&self.previous);
+        records.map(|(record, previous)| Outgoing::Record(record, *previous, 0)).collect()
+    }
+
+    /// Tells those who wait that it is durable, behind the record at `before`.
+    pub(super) fn answer(&self, before: Position) {
+        self.answer.give(Ok(before));
+    }
+
+    /// Adds its records, which stand at these `addresses`, to what a segment holds.
+    pub(super) fn add_to(&self, contents: &mut Contents, addresses: &[Address]) {
+        for ((record, head), address) in self.records.iter().zip(&self.heads).zip(addresses) {
+            contents.add_by_head(*head, &record.entity, record.expected.next(), *address);
+        }
+    }
+}
+
+impl Future for Submitted {
+    type Output = Option<Result<Position, AppendError>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let count = self.count;
+        Pin::new(&mut self.group).poll(cx).map_ok(|before| Position(before.0 + count))
     }
 }
 
@@ -103,6 +153,7 @@ impl Commits {
             durable,
             queue: VecDeque::new(),
             bytes: 0,
+            accepted: Vec::new(),
             closers: Vec::new(),
             sentinels: Vec::new(),
         };
@@ -110,9 +161,10 @@ impl Commits {
     }
 
     /// Queues `records`, or refuses them.
-    pub(super) fn submit(&self, records: Vec<NewRecord>) -> Result<Awaited<Result<Position, AppendError>>, Refusal> {
+    pub(super) fn submit(&self, records: Vec<NewRecord>) -> Result<Submitted, Refusal> {
         let bytes = Limits::LOCAL.check(&records)?;
         let mut state = self.state.lock();
+        let state = &mut *state;
         match &state.phase {
             Phase::Open => {}
             Phase::Closing | Phase::Closed(_) => return Err(Refusal::Closed),
@@ -121,23 +173,26 @@ impl Commits {
         if state.bytes > 0 && state.bytes + bytes > self.queue_bytes {
             return Err(Refusal::Overloaded { queued: state.bytes, bytes, limit: self.queue_bytes });
         }
-        let heads = state.accept(&records)?;
+        state.accept(&records)?;
         state.bytes += bytes;
-        let (reply, awaited) = reply();
-        state.queue.push_back(Batch { records, heads, bytes, reply });
+        if !state.queue.back().is_some_and(|last| last.has_room(bytes)) {
+            state.queue.push_back(Group::new());
+        }
+        let group = state.queue.back_mut().expect("it has been pushed");
+        let submitted = group.push(records, &mut state.accepted, bytes);
         self.work.notify_one();
-        Ok(awaited)
+        Ok(submitted)
     }
 
-    /// Waits for batches, until `due` at most, and takes as many as make a group.
+    /// Waits for a group, until `due` at most.
     pub(super) fn next(&self, due: Option<Instant>) -> Next {
         let mut state = self.state.lock();
-        loop {
+        let mut group = loop {
             if due.is_some_and(|due| due <= Instant::now()) {
                 return Next::Due;
             }
-            if !state.queue.is_empty() {
-                break;
+            if let Some(group) = state.queue.pop_front() {
+                break group;
             }
             if !matches!(state.phase, Phase::Open) {
                 return Next::End;
@@ -146,57 +201,47 @@ impl Commits {
                 Some(due) => self.work.wait_until(state, due).0,
                 None => self.work.wait(state),
             };
-        }
-        let state = &mut *state;
-        let mut batches = Vec::new();
-        let mut bytes = 0;
-        while let Some(batch) = state.queue.pop_front_if(|batch| bytes == 0 || bytes + batch.bytes <= GROUP_BYTES_MAX) {
-            bytes += batch.bytes;
-            batches.push(batch);
-        }
-        let heads = batches.iter().flat_map(|batch| &batch.heads);
-        let previous = heads.zip(0..).map(|(head, index)| state.heads.enter_group(*head, index)).collect();
-        Next::Group(Group { batches, previous })
+        };
+        let heads = group.heads.iter().zip(0..);
+        group.previous = heads.map(|(head, index)| state.heads.enter_group(*head, index)).collect();
+        Next::Group(group)
     }
 
-    /// `group` is durable: `written`, or it had no records.
-    pub(super) fn publish(&self, group: Group, written: Option<&Written>) {
+    /// `group` is durable: `written`, or it had no records. It has to be [answered](Group::answer) then; the position of the last record
+    /// before it.
+    pub(super) fn publish(&self, group: &Group, written: Option<&Written>) -> Position {
         let mut state = self.state.lock();
-        let mut position = state.durable;
+        let before = state.durable;
         if let Some(written) = written {
-            assert_eq!(written.first, position.next(), "the log goes on where it ended");
-            let records = group.batches.iter().flat_map(|batch| batch.heads.iter().zip(&batch.records));
+            assert_eq!(written.first, before.next(), "the log goes on where it ended");
+            let records = group.heads.iter().zip(&group.records);
             for ((head, record), address) in records.zip(&written.addresses) {
                 state.heads.publish(*head, record, *address);
             }
             state.catalog.grow(written);
-            state.durable = Position(position.0 + written.addresses.len() as u64);
+            state.durable = Position(before.0 + written.addresses.len() as u64);
         }
-        state.bytes -= group.batches.iter().map(|batch| batch.bytes).sum::<usize>();
-        drop(state);
-        for batch in group.batches {
-            position.0 += batch.records.len() as u64;
-            batch.reply.answer(Ok(position));
-        }
+        state.bytes -= group.bytes;
+        before
     }
 
     /// Nothing of `group` is on the disk: refuses it and everything that was accepted after it.
     pub(super) fn refuse(&self, group: Group, refusal: &Refusal) {
         let mut state = self.state.lock();
-        let queued = std::mem::take(&mut state.queue);
-        let refused: Vec<Batch> = group.batches.into_iter().chain(queued).collect();
-        for batch in refused.iter().rev() {
-            state.give_back(&batch.heads);
+        let mut refused = std::mem::take(&mut state.queue);
+        refused.push_front(group);
+        for group in refused.iter().rev() {
+            state.heads.give_back(&group.heads);
         }
         state.bytes = 0;
         drop(state);
-        answer_all(refused, || AppendError::Refused(refusal.clone()));
+        answer_all(refused, &AppendError::Refused(refusal.clone()));
     }
 
     /// `group` has met `error`, and the log cannot go on: answers it and refuses everything queued behind.
     pub(super) fn fail(&self, group: Group, why: &str, error: &AppendError) {
         self.poison(why);
-        answer_all(group.batches, || error.clone());
+        answer_all([group], error);
     }
 
     /// Takes no further batch: refuses everything queued.
@@ -209,7 +254,7 @@ impl Commits {
         for sentinel in sentinels {
             sentinel.answer(why.to_owned());
         }
-        answer_all(queued, || AppendError::Refused(Refusal::Poisoned { why: why.to_owned() }));
+        answer_all(queued, &Refusal::Poisoned { why: why.to_owned() }.into());
     }
 
     /// Accepts nothing from now on; the result of closing follows.
@@ -334,23 +379,19 @@ impl Commits {
 }
 
 impl State {
-    fn accept(&mut self, records: &[NewRecord]) -> Result<Vec<HeadId>, Refusal> {
-        let mut heads = Vec::with_capacity(records.len());
+    /// Accepts all of `records` or none; their heads are those in `accepted`.
+    fn accept(&mut self, records: &[NewRecord]) -> Result<(), Refusal> {
+        self.accepted.clear();
         for record in records {
             match self.heads.accept(record) {
-                Ok(head) => heads.push(head),
+                Ok(head) => self.accepted.push(head),
                 Err(refusal) => {
-                    self.give_back(&heads);
+                    self.heads.give_back(&self.accepted);
                     return Err(refusal);
                 }
             }
         }
-        Ok(heads)
-    }
-
-    /// Undoes the acceptance of the records with these `heads`, which are the last ones accepted.
-    fn give_back(&mut self, heads: &[HeadId]) {
-        heads.iter().rev().for_each(|head| self.heads.give_back(*head));
+        Ok(())
     }
 
     fn tip(&self, entity: &EntityKey) -> (Seq, Address) {
@@ -365,9 +406,9 @@ impl State {
     }
 }
 
-fn answer_all(batches: impl IntoIterator<Item = Batch>, error: impl Fn() -> AppendError) {
-    for batch in batches {
-        batch.reply.answer(Err(error()));
+fn answer_all(groups: impl IntoIterator<Item = Group>, error: &AppendError) {
+    for group in groups {
+        group.answer.give(Err(error.clone()));
     }
 }
 
@@ -381,7 +422,7 @@ mod tests {
     use super::*;
     use crate::record::Kind;
 
-    fn answer<T>(mut awaited: Awaited<T>) -> T {
+    fn answer<T>(mut awaited: impl Future<Output = Option<T>> + Unpin) -> T {
         match Pin::new(&mut awaited).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Some(answer)) => answer,
             Poll::Ready(None) => panic!("the reply was dropped"),
@@ -398,8 +439,8 @@ mod tests {
         commits.forget(|_| true);
         let second = commits.submit(vec![record(1)]).unwrap();
         let Next::Group(group) = commits.next(None) else { panic!("two batches wait") };
-        commits.publish(
-            group,
+        let before = commits.publish(
+            &group,
             Some(&Written {
                 addresses: vec![Address::new(1, 72), Address::new(1, 144)],
                 first: Position(1),
@@ -409,6 +450,7 @@ mod tests {
                 mark: None,
             }),
         );
+        group.answer(before);
         assert_eq!((answer(first), answer(second)), (Ok(Position(1)), Ok(Position(2))));
 
         let refused = commits.submit(vec![record(2)]).unwrap();
@@ -433,7 +475,7 @@ mod tests {
                 let commits = Arc::clone(&commits);
                 thread::spawn(move || {
                     while let Next::Group(group) = commits.next(None) {
-                        commits.publish(group, None);
+                        group.answer(commits.publish(&group, None));
                     }
                     commits.end_close(&Ok(()));
                 })

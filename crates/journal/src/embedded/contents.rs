@@ -1,8 +1,9 @@
 //! What one segment holds, collected while it is written or scanned; becomes its footer when it is sealed.
 
-use std::collections::HashMap;
+use indexmap::IndexMap;
 
 use super::format::{Address, Footer, Hash, Mark, Share};
+use super::heads::{ByHead, HeadId};
 use crate::record::{EntityKey, Position, Seq};
 
 /// Bytes between two marks: a feed that starts anywhere skips at most so many, and a full segment has a thousand.
@@ -12,13 +13,15 @@ const MARK_DISTANCE: u32 = 64 << 10;
 pub(super) struct Contents {
     pub(super) first: Position,
     pub(super) count: u64,
-    pub(super) entities: HashMap<EntityKey, Share>,
+    pub(super) entities: IndexMap<EntityKey, Share>,
+    /// One more than the indices of entities, by the heads that they have: a key takes several times as long to look up.
+    by_head: ByHead,
     pub(super) marks: Vec<Mark>,
 }
 
 impl Contents {
     pub(super) fn new(first: Position) -> Self {
-        Self { first, count: 0, entities: HashMap::new(), marks: Vec::new() }
+        Self { first, count: 0, entities: IndexMap::new(), by_head: ByHead::default(), marks: Vec::new() }
     }
 
     /// The position of the next record.
@@ -28,9 +31,7 @@ impl Contents {
 
     /// A group begins at `offset`; its records follow.
     pub(super) fn begin_group(&mut self, offset: u32) {
-        if self.marks.last().is_none_or(|mark| offset - mark.offset >= MARK_DISTANCE) {
-            self.marks.push(Mark { position: self.next(), offset });
-        }
+        self.marks.extend(mark_of_group(self.marks.last(), self.next(), offset));
     }
 
     /// So many records were discarded.
@@ -41,21 +42,26 @@ impl Contents {
     /// Takes up record `seq` of `entity`, which stands at `address`; before it, so many of the entity were discarded.
     pub(super) fn add(&mut self, entity: &EntityKey, seq: Seq, address: Address, skipped: u64) {
         self.count += 1;
-        self.reach(entity, skipped + 1, seq, address.marked_offset());
+        reach(&mut self.entities, entity, skipped + 1, seq, address.marked_offset());
     }
 
-    /// `entity` has so many records more, of which the last one is `last`, at the marked `offset`.
-    fn reach(&mut self, entity: &EntityKey, count: u64, last: Seq, offset: u32) {
-        if let Some(share) = self.entities.get_mut(entity) {
-            *share = Share { count: share.count + count, last, offset };
-        } else {
-            self.entities.insert(entity.clone(), Share { count, last, offset });
+    /// As [`add`](Self::add) without any discarded; an entity with records in the log has one head for as long as the journal is open.
+    pub(super) fn add_by_head(&mut self, head: HeadId, entity: &EntityKey, seq: Seq, address: Address) {
+        let number = self.by_head.get_mut(head);
+        self.count += 1;
+        let offset = address.marked_offset();
+        match self.entities.get_index_mut((*number as usize).wrapping_sub(1)) {
+            Some((known, share)) => {
+                debug_assert_eq!(known, entity);
+                *share = share.grown(1, seq, offset);
+            }
+            None => *number = reach(&mut self.entities, entity, 1, seq, offset) as u32 + 1,
         }
     }
 
     /// Takes up what only the footer knows of `entity`: that its last records were discarded, so many of them.
     pub(super) fn settle(&mut self, entity: &EntityKey, share: Share, discarded: u64) {
-        self.reach(entity, discarded, share.last, share.offset);
+        reach(&mut self.entities, entity, discarded, share.last, share.offset);
     }
 
     /// Whether `footer` may be that of what is left here of a segment with `hash`. It counts discarded records, too; the last ones of
@@ -77,5 +83,51 @@ impl Contents {
         let mut entities: Vec<_> = self.entities.iter().map(|(entity, share)| (entity.clone(), *share)).collect();
         entities.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         Footer { first: self.first, count: self.count, hash, entities, marks: self.marks.clone() }
+    }
+}
+
+/// The mark of the group that begins with the record at `position`, at `offset`, if it has one; `last` is the mark before it.
+pub(super) fn mark_of_group(last: Option<&Mark>, position: Position, offset: u32) -> Option<Mark> {
+    last.is_none_or(|last| offset - last.offset >= MARK_DISTANCE).then_some(Mark { position, offset })
+}
+
+/// `entity` has so many records more, of which the last one is `last`, at the marked `offset`; its index.
+fn reach(entities: &mut IndexMap<EntityKey, Share>, entity: &EntityKey, count: u64, last: Seq, offset: u32) -> usize {
+    if let Some((index, _, share)) = entities.get_full_mut(entity) {
+        *share = share.grown(count, last, offset);
+        return index;
+    }
+    entities.insert_full(entity.clone(), Share { count, last, offset }).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::heads::Heads;
+    use crate::embedded::scan::Tips;
+    use crate::record::{Kind, NewRecord};
+
+    #[test]
+    fn contents_by_head_are_those_by_key() {
+        let mut heads = Heads::new(Tips::default());
+        let mut last = [Seq::NONE; 6];
+        let (mut by_key, mut by_head) = (Contents::new(Position(1)), Contents::new(Position(1)));
+        for n in 0..100 {
+            let at = n * n % 7 % 6;
+            let entity = EntityKey::new(["Account", "Answer"][at % 2], &format!("{at}")).unwrap();
+            let record = NewRecord { entity, expected: last[at], kind: Kind(0), payload: vec![] };
+            let head = heads.accept(&record).unwrap();
+            last[at] = last[at].next();
+            let (entity, seq, address) = (&record.entity, last[at], Address::new(1, 72 + 8 * n as u32));
+            // What a start has found in the segment, it knows without a head.
+            if n < 10 {
+                by_head.add(entity, seq, address, 0);
+            } else {
+                by_head.add_by_head(head, entity, seq, address);
+            }
+            by_key.add(entity, seq, address, 0);
+        }
+        assert_eq!(by_head.footer([0; 32]), by_key.footer([0; 32]));
+        assert_eq!(by_key.entities.len(), 4, "each of several classes");
     }
 }

@@ -489,6 +489,11 @@ pub(super) struct Share {
 }
 
 impl Share {
+    /// With so many records more, of which the last one is `last`, at the marked `offset`.
+    pub(super) fn grown(self, count: u64, last: Seq, offset: u32) -> Self {
+        Self { count: self.count + count, last, offset }
+    }
+
     /// Encodes it as that of `entity` to the end of `out`.
     pub(super) fn encode(&self, entity: &EntityKey, out: &mut Vec<u8>) {
         let key = entity.as_str();

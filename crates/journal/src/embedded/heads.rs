@@ -24,10 +24,28 @@ pub(super) struct Heads {
 }
 
 /// The head of an entity with records under way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HeadId {
     class: ClassId,
     index: u32,
+}
+
+/// A number for each of some heads; zero, of which nothing is kept, for any other.
+#[derive(Debug, Default)]
+pub(super) struct ByHead(Vec<Vec<u32>>);
+
+impl ByHead {
+    pub(super) fn get_mut(&mut self, head: HeadId) -> &mut u32 {
+        let (class, index) = (head.class.index(), head.index as usize);
+        if self.0.len() <= class {
+            self.0.resize_with(class + 1, Vec::new);
+        }
+        let numbers = &mut self.0[class];
+        if numbers.len() <= index {
+            numbers.resize(index + 1, 0);
+        }
+        &mut numbers[index]
+    }
 }
 
 /// The heads of one class, by index.
@@ -96,8 +114,12 @@ impl Heads {
         Ok(id)
     }
 
-    /// Undoes the acceptance of the record with this head, the last one accepted of its entity.
-    pub(super) fn give_back(&mut self, id: HeadId) {
+    /// Undoes the acceptance of the records with these heads, the last ones accepted, in their order.
+    pub(super) fn give_back(&mut self, ids: &[HeadId]) {
+        ids.iter().rev().for_each(|id| self.give_one_back(*id));
+    }
+
+    fn give_one_back(&mut self, id: HeadId) {
         let class = self.class_in_use(id);
         class.under_way -= 1;
         let index = id.index as usize;
@@ -222,9 +244,9 @@ mod tests {
         heads.publish(id, &first, Address::new(1, 72));
         let id = heads.accept(&second).unwrap();
         assert_eq!(heads.enter_group(id, 0), Previous::At(Address::new(1, 72)));
-        heads.give_back(id);
+        heads.give_back(&[id]);
         let id = heads.accept(&other).unwrap();
-        heads.give_back(id);
+        heads.give_back(&[id]);
         assert_eq!(heads.accept(&record("B", 1)).err().map(|refusal| refusal.to_string()), {
             let conflict = Refusal::Conflict { entity: other.entity.clone(), expected: Seq(1), actual: Seq::NONE };
             Some(conflict.to_string())
@@ -234,7 +256,7 @@ mod tests {
         let newcomer = heads.accept(&record("C", 0)).unwrap();
         assert_ne!(id.index, newcomer.index);
         assert_eq!(heads.enter_group(newcomer, 0), Previous::At(Address::default()));
-        heads.give_back(id);
+        heads.give_back(&[id]);
         // The place of one that has none is that of another entity now.
         let last = heads.accept(&record("D", 0)).unwrap();
         assert_eq!(last.index, id.index);

@@ -2,7 +2,7 @@
 //!
 //! # Threads
 //! One writer takes whatever is queued, writes it with one call, syncs once, then answers: appends that arrive while a sync is under
-//! way share the next one. Two readers wait for the disk instead of their callers. One thread saves snapshots, one watches that
+//! way share the next one. Long groups are answered and [summed up](summary) by a thread beside it. Two readers wait for the disk instead of their callers. One thread saves snapshots, one watches that
 //! the files stay where they are, and one makes checkpoints, compacts segments and reads what a start has not. Futures run on any
 //! executor.
 //!
@@ -19,7 +19,7 @@
 //! ```
 //!
 //! # Layers
-//! [`commits`] decides order and answers, [`tail`] writes, [`recover`] opens, [`checkpoint`] makes that short, [`store`] reads,
+//! [`commits`] decides order and answers, [`tail`] writes, [`summary`] keeps what a segment is sealed with, [`recover`] opens, [`checkpoint`] makes that short, [`store`] reads,
 //! [`attestations`] signs, [`compaction`] makes room, [`format`](self::format) and [`segment`] know the bytes, [`look`](mod@look) reads beside a writer. Each states its part of why nothing is lost.
 //!
 //! # Limits
@@ -27,6 +27,7 @@
 //! No records but theirs are ever removed. Damage to the groups behind the high-water mark of a log that was not closed, those of
 //! the last 100 ms, cannot be told from a torn write: they are cut.
 
+mod answer;
 mod attestations;
 mod build;
 mod catalog;
@@ -48,6 +49,7 @@ mod sealed;
 mod segment;
 mod snapshots;
 mod store;
+mod summary;
 mod tail;
 mod upkeep;
 mod verify;

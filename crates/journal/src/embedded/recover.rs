@@ -41,6 +41,7 @@ use super::format::{
 use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
 use super::scan::{Known, Scan, Tip, Tips, scan, scan_file};
 use super::segment::{FooterReader, Segment, Whole, discarded_classes, is_damage};
+use super::summary::{Summary, Summing};
 use super::tail::{Active, Tail, UNFINISHED};
 use super::{OpenError, snapshots};
 use crate::damage::{Damage, Flaw};
@@ -376,7 +377,9 @@ impl Recovered<'_> {
         file.sync().map_err(failed)?;
         self.last = Position(contents.next().0 - 1);
         self.catalog.push(Extent { first: header.first, end, marks: contents.marks.clone() });
-        self.tail.active = Some(Active { number, file: Arc::clone(file), end, hasher, checksum, contents });
+        let (first, next, mark) = (header.first, contents.next(), contents.marks.last().copied());
+        let summing = Summing::new(Summary::new(hasher, checksum, end, contents));
+        self.tail.active = Some(Active { number, file: Arc::clone(file), end, first, next, mark, summing });
         Ok(())
     }
 

@@ -18,14 +18,14 @@
 use std::io;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-
 use super::attestations::Reached;
-use super::contents::Contents;
+use super::contents::{Contents, mark_of_group};
 use super::format::{
     self, Address, GROUP_HEADER_LEN, HEADER_LEN, Hash, LogId, Mark, Outgoing, SegmentHeader, segment_name,
 };
 use super::manifest::{HighWater, Manifest, Seal};
+use super::summary::{Summary, Summing};
+use super::workers::Workers;
 use crate::disk::{Disk, DiskFile, is_full};
 use crate::record::Position;
 
@@ -48,6 +48,7 @@ pub(super) struct Tail {
     pub(super) sealed: Option<Reached>,
     /// The segment that was sealed last, unless the manifest lists it.
     pub(super) unlisted: Option<Seal>,
+    /// The last group that was written, unless another thread sums it up.
     pub(super) buffer: Vec<u8>,
 }
 
@@ -57,10 +58,13 @@ pub(super) struct Active {
     pub(super) number: u32,
     pub(super) file: Arc<dyn DiskFile>,
     pub(super) end: u32,
-    pub(super) hasher: Sha256,
-    /// CRC32C of all bytes up to `end`.
-    pub(super) checksum: u32,
-    pub(super) contents: Contents,
+    pub(super) first: Position,
+    /// The position of the next record.
+    pub(super) next: Position,
+    /// The newest mark.
+    pub(super) mark: Option<Mark>,
+    /// Of all groups, or all but the last one.
+    pub(super) summing: Summing,
 }
 
 /// A durable group.
@@ -104,13 +108,19 @@ impl Tail {
         }
     }
 
-    /// Makes `group` durable.
+    /// Makes `group` durable. It has to be [summed up](Self::sum_up) then, before the next one.
     pub(super) fn append(&mut self, group: &[Outgoing<'_>]) -> Result<Written, WriteFailure> {
         self.make_room(group)?;
         let active = self.active.as_mut().expect("there is room in it");
         let addresses = active.write_group(self.log, group, &mut self.buffer)?;
         active.sync_group()?;
-        Ok(active.grow(group, addresses, &self.buffer))
+        Ok(active.grow(group, addresses, self.buffer.len() as u32))
+    }
+
+    /// Takes the last group into the summary of the segment, and what it `adds` to the contents before that; on `worker` if it is long.
+    pub(super) fn sum_up(&mut self, adds: impl FnOnce(&mut Contents) + Send + 'static, worker: &Workers) {
+        let active = self.active.as_mut().expect("the group stands in it");
+        active.summing.add(&mut self.buffer, adds, worker);
     }
 
     /// Writes `group`, which is durable when the next segment is begun, or after [`settle_mark`](Self::settle_mark).
@@ -118,15 +128,26 @@ impl Tail {
         self.make_room(group)?;
         let active = self.active.as_mut().expect("there is room in it");
         let addresses = active.write_group(self.log, group, &mut self.buffer)?;
-        Ok(active.grow(group, addresses, &self.buffer))
+        let written = active.grow(group, addresses, self.buffer.len() as u32);
+        active.summing.settled().add(&self.buffer, |contents| {
+            for (outgoing, address) in group.iter().zip(&written.addresses) {
+                match outgoing {
+                    Outgoing::Record(record, _, skipped) => {
+                        contents.add(&record.entity, record.expected.next(), *address, *skipped);
+                    }
+                    Outgoing::Gap(count) => contents.skip(*count),
+                }
+            }
+        });
+        Ok(written)
     }
 
     /// Seals the last segment if `group` would make it too long, and begins one if there is none.
     fn make_room(&mut self, group: &[Outgoing<'_>]) -> Result<(), WriteFailure> {
         let len = GROUP_HEADER_LEN + group.iter().map(Outgoing::len).sum::<usize>();
         let is_at_end =
-            |active: &mut Active| active.contents.count > 0 && active.end as usize + len > self.segment_bytes as usize;
-        if let Some(full) = self.active.take_if(is_at_end) {
+            |active: &mut Active| active.first < active.next && active.end as usize + len > self.segment_bytes as usize;
+        if let Some(mut full) = self.active.take_if(is_at_end) {
             let sealed = full.seal(self.log);
             match sealed {
                 Ok((hash, seal)) => {
@@ -173,13 +194,13 @@ impl Tail {
     }
 
     /// The end of the log and what is before it, if that is known.
-    pub(super) fn attestable(&self) -> Option<Reached> {
-        self.active.as_ref().map(Active::reached).or(self.sealed)
+    pub(super) fn attestable(&mut self) -> Option<Reached> {
+        self.active.as_mut().map(Active::reached).or(self.sealed)
     }
 
     fn reached(&self) -> HighWater {
         let (number, end, next) = match &self.active {
-            Some(active) => (active.number, active.end, active.contents.next()),
+            Some(active) => (active.number, active.end, active.next),
             None => (self.next.number, 0, self.next.first),
         };
         HighWater { sealed_count: number - 1, end, last: Position(next.0 - 1) }
@@ -195,14 +216,23 @@ impl Active {
         buffer: &mut Vec<u8>,
     ) -> Result<Vec<Address>, WriteFailure> {
         let address = Address::new(self.number, self.end);
-        let addresses = format::encode_group(buffer, log, address, self.contents.next(), group);
+        let addresses = format::encode_group(buffer, log, address, self.next, group);
         self.write(buffer).map(|()| addresses)
     }
 
     /// Its end, and the hash of what is before it.
-    fn reached(&self) -> Reached {
-        let (last, hash) = (Position(self.contents.next().0 - 1), self.hasher.clone().finalize().into());
+    fn reached(&mut self) -> Reached {
+        let (last, hash) = (Position(self.next.0 - 1), self.summary().hash());
         Reached { segment: self.number, end: self.end, last, hash }
+    }
+
+    /// The summary of all groups.
+    fn summary(&mut self) -> &Summary {
+        let summary = self.summing.settled();
+        let contents = summary.contents();
+        let summed_up = (summary.end(), contents.next(), contents.marks.last());
+        assert_eq!(summed_up, (self.end, self.next, self.mark.as_ref()), "all that was written is summed up");
+        summary
     }
 
     fn sync_group(&self) -> Result<(), WriteFailure> {
@@ -213,29 +243,14 @@ impl Active {
         Ok(())
     }
 
-    /// Takes up `group`, which was written as `bytes`.
-    fn grow(&mut self, group: &[Outgoing<'_>], addresses: Vec<Address>, bytes: &[u8]) -> Written {
-        let (start, first) = (self.end, self.contents.next());
-        self.end += bytes.len() as u32;
-        self.hasher.update(bytes);
-        self.checksum = crc32c::crc32c_append(self.checksum, bytes);
-        self.contents.begin_group(start);
-        for (outgoing, address) in group.iter().zip(&addresses) {
-            match outgoing {
-                Outgoing::Record(record, _, skipped) => {
-                    self.contents.add(&record.entity, record.expected.next(), *address, *skipped);
-                }
-                Outgoing::Gap(count) => self.contents.skip(*count),
-            }
-        }
-        Written {
-            addresses,
-            first,
-            segment: self.number,
-            segment_first: self.contents.first,
-            segment_end: self.end,
-            mark: self.contents.marks.last().copied(),
-        }
+    /// Takes up `group`, of `len` bytes, but for the summary.
+    fn grow(&mut self, group: &[Outgoing<'_>], addresses: Vec<Address>, len: u32) -> Written {
+        let first = self.next;
+        self.mark = mark_of_group(self.mark.as_ref(), first, self.end).or(self.mark);
+        self.end += len;
+        self.next.0 += group.iter().map(|outgoing| u64::from(outgoing.count())).sum::<u64>();
+        let (segment, segment_first, segment_end) = (self.number, self.first, self.end);
+        Written { addresses, first, segment, segment_first, segment_end, mark: self.mark }
     }
 
     /// Writes at the end; a full disk is undone.
@@ -251,22 +266,24 @@ impl Active {
         }
     }
 
-    fn seal(&self, log: LogId) -> Result<(Hash, Seal), WriteFailure> {
+    fn seal(&mut self, log: LogId) -> Result<(Hash, Seal), WriteFailure> {
         // The group that makes the segment too long has not been touched: what fails here does not put it in doubt.
         let before = |failure| match failure {
             WriteFailure::InDoubt(error) => WriteFailure::Before(error),
             other => other,
         };
-        let hash = self.hasher.clone().finalize().into();
-        let footer = self.contents.footer(hash).encode(log, Address::new(self.number, self.end));
+        let address = Address::new(self.number, self.end);
+        let summary = self.summary();
+        let hash = summary.hash();
+        let footer = summary.contents().footer(hash).encode(log, address);
+        let checksum = summary.checksum_with(&footer);
         self.write(&footer).map_err(before)?;
         self.file.sync().map_err(WriteFailure::Before)?;
-        let checksum = crc32c::crc32c_append(self.checksum, &footer);
         Ok((hash, Seal { len: self.end + footer.len() as u32, checksum }))
     }
 
     fn successor(&self, log: LogId, hash: Hash) -> SegmentHeader {
-        SegmentHeader { number: self.number + 1, log, first: self.contents.next(), previous_hash: hash }
+        SegmentHeader { number: self.number + 1, log, first: self.next, previous_hash: hash }
     }
 
     fn begin(disk: &dyn Disk, header: &SegmentHeader) -> Result<Self, WriteFailure> {
@@ -290,9 +307,10 @@ impl Active {
             number: header.number,
             file,
             end: HEADER_LEN,
-            hasher: Sha256::new_with_prefix(&bytes),
-            checksum: crc32c::crc32c(&bytes),
-            contents: Contents::new(header.first),
+            first: header.first,
+            next: header.first,
+            mark: None,
+            summing: Summing::new(Summary::of_new(header)),
         })
     }
 }

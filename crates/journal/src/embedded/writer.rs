@@ -1,4 +1,4 @@
-//! The thread that writes: takes groups from the queue, makes them durable, answers.
+//! The thread that writes: takes groups from the queue, makes them durable, has them answered and [summed up](super::summary).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,6 +25,8 @@ pub(super) struct Writer {
     watcher: Watcher,
     upkeep: Upkeep,
     attesting: Option<Attesting>,
+    /// Answers long groups and sums them up, until the journal is closed.
+    summer: Option<Workers>,
     /// How many segments there are.
     segment_count: u32,
     mark_lag: Duration,
@@ -52,6 +54,7 @@ impl Writer {
         attesting: Option<Attesting>,
     ) -> io::Result<Self> {
         let watcher = Watcher::start(Arc::clone(&watch), Arc::downgrade(&store))?;
+        let summer = Some(Workers::start("enact-journal-sum", 1)?);
         let lock = Some(lock);
         Ok(Self {
             store,
@@ -62,6 +65,7 @@ impl Writer {
             watcher,
             upkeep,
             attesting,
+            summer,
             segment_count,
             mark_lag,
             mark_due: None,
@@ -89,7 +93,7 @@ impl Writer {
         let commits = &self.store.commits;
         let outgoing = group.outgoing();
         if outgoing.is_empty() {
-            return commits.publish(group, None);
+            return group.answer(commits.publish(&group, None));
         }
         let written = self.tail.append(&outgoing).and_then(|written| {
             self.watch.grown(written.segment, written.segment_end).map_err(WriteFailure::InDoubt)?;
@@ -97,7 +101,12 @@ impl Writer {
         });
         match written {
             Ok(written) => {
-                commits.publish(group, Some(&written));
+                let before = commits.publish(&group, Some(&written));
+                let finish = move |contents: &mut _| {
+                    group.answer(before);
+                    group.add_to(contents, &written.addresses);
+                };
+                self.tail.sum_up(finish, self.summer.as_ref().expect("the journal is not closed"));
                 if written.segment > self.segment_count {
                     self.segment_count = written.segment;
                     self.tail.seals.last().into_iter().for_each(|seal| self.upkeep.sealed(*seal));
@@ -139,21 +148,21 @@ impl Writer {
         }
     }
 
-    /// Has all of the log attested, which is durable.
+    /// Has all of the log attested, which is durable, unless a write has failed: what of it is summed up is not known then.
     fn attest(&mut self) {
         let Some(attesting) = &mut self.attesting else { return };
         attesting.due = None;
-        self.tail.attestable().into_iter().for_each(|reached| attesting.attest(reached));
+        if self.store.commits.poisoned().is_ok() {
+            self.tail.attestable().into_iter().for_each(|reached| attesting.attest(reached));
+        }
     }
 
     fn close(&mut self) {
         self.watcher.stop();
         self.upkeep.stop();
-        if self.store.commits.poisoned().is_ok() {
-            self.attest();
-        }
-        // Waits for it.
-        self.attesting = None;
+        self.attest();
+        // Waits for both.
+        (self.attesting, self.summer) = (None, None);
         let result = self.store.commits.poisoned().and_then(|()| match self.tail.settle_mark() {
             Err(error) if is_full(&error) => {
                 // All records are durable; the mark stays where it was.

@@ -570,3 +570,37 @@ fn a_log_that_is_attested_is_not_compacted_without_the_key() {
     drop(journal);
     assert_eq!(damages(&disk), []);
 }
+
+/// The writer answers before it takes a group into the hash of its segment, and has another thread do that for long ones.
+#[test]
+fn groups_of_all_lengths_are_sealed_and_attested_after_a_close_and_after_a_power_cut() {
+    const LENS: [usize; 9] = [10, 20_000, 10, 50_000, 30_000, 10, 10, 200_000, 16_300];
+    let options = || Options { segment_bytes: 128 << 10, ..options() };
+    let batches: Vec<Vec<NewRecord>> = (0..36)
+        .map(|n| {
+            let (entity, expected) = (workload::key(n % 4), Seq(n as u64 / 4));
+            vec![NewRecord { entity, expected, kind: Kind(0), payload: vec![n as u8; LENS[n % LENS.len()]] }]
+        })
+        .collect();
+    for is_cut in [false, true] {
+        let disk = SimDisk::new(7);
+        for half in batches.chunks(18) {
+            let journal = open(&disk, options());
+            append(&journal, half);
+            if is_cut {
+                disk.power_cut_keeping(|_| false);
+            } else {
+                block_on(journal.close()).expect("closed");
+            }
+        }
+        let (found, attested) = verified(&disk);
+        assert!(found.is_sound(), "{:?}", found.damages);
+        assert!(found.segment_count > 5, "{} segments", found.segment_count);
+        assert_eq!(found.last, Position(36));
+        if !is_cut {
+            assert_eq!(attested.signed.map(|signed| signed.position), Some(Position(36)));
+        }
+        let journal = open(&disk, options());
+        assert_eq!(workload::read_all(&journal).expect("readable"), workload::records(&batches));
+    }
+}

@@ -1,12 +1,12 @@
 //! Appends that arrive while a sync is under way share the next one; what waits is bounded; what needs no disk does not wait.
 
-use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Condvar, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
+use std::{io, thread};
 
 use enact_journal::disk::{Disk, DiskFile, DiskLock, FileStatus, LockError};
-use enact_journal::{AppendError, Embedded, Journal, Kind, NewRecord, Options, Refusal, Seq};
+use enact_journal::{AppendError, Embedded, Journal, Kind, NewRecord, Options, Position, Refusal, Seq};
 use enact_journal_kit::sim::{SimDisk, Step};
 
 use crate::workload::{block_on, key};
@@ -317,4 +317,79 @@ fn drop_flushes() {
     assert!(block_on(first).is_ok() && block_on(second).is_ok());
     let journal = crate::workload::open(disk.mount()).expect("opens");
     assert_eq!(block_on(journal.last(&key(0))), Ok(Seq(3)));
+}
+
+/// Long groups are answered beside the writer, and the one who waits for this one takes his time to wake up.
+#[test]
+fn neither_an_append_nor_the_close_is_answered_before_a_group_that_was_written_ahead_of_it() {
+    struct Slow(Arc<Gate>);
+
+    impl Wake for Slow {
+        fn wake(self: Arc<Self>) {
+            self.0.pass();
+        }
+    }
+
+    let (_, gate, journal) = gated(Options::default());
+    for (expected, behind) in [(1, Some(10)), (3, Some(40_000)), (5, None)] {
+        gate.set_closed(true);
+        let mut ahead = Box::pin(journal.append(vec![record(0, expected, 40_000)]));
+        let waking = Arc::new(Gate::default());
+        waking.set_closed(true);
+        let waker = Waker::from(Arc::new(Slow(Arc::clone(&waking))));
+        assert!(ahead.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        gate.set_closed(false);
+        waking.wait_for_waiting();
+
+        let mut behind: Pin<Box<dyn Future<Output = bool>>> = match behind {
+            Some(len) => {
+                let append = journal.append(vec![record(0, expected + 1, len)]);
+                Box::pin(async { append.await.is_ok() })
+            }
+            None => {
+                let close = journal.close();
+                Box::pin(async { close.await.is_ok() })
+            }
+        };
+        for _ in 0..10_000 {
+            assert!(behind.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            thread::yield_now();
+        }
+        waking.set_closed(false);
+        assert_eq!(block_on(ahead), Ok(Position(expected + 1)));
+        assert!(block_on(behind));
+    }
+}
+
+/// Whoever waits beside the one whose waker panics is woken, and what follows is not acknowledged.
+#[test]
+fn waker_that_panics_fails_the_journal_and_keeps_nobody_waiting() {
+    struct Panic;
+
+    impl Wake for Panic {
+        fn wake(self: Arc<Self>) {
+            panic!("planted");
+        }
+    }
+
+    for len in [10, 40_000] {
+        let (disk, gate, journal) = gated(Options::default());
+        gate.set_closed(true);
+        let first = journal.append(vec![record(0, 1, 10)]);
+        gate.wait_for_waiting();
+        let mut panicking = Box::pin(journal.append(vec![record(0, 2, len)]));
+        let waker = Waker::from(Arc::new(Panic));
+        assert!(panicking.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let beside = journal.append(vec![record(1, 0, len)]);
+        gate.set_closed(false);
+        assert_eq!(block_on(first), Ok(Position(2)));
+        assert_eq!(block_on(beside), Ok(Position(4)), "{len} bytes");
+        let behind = block_on(journal.append(vec![record(1, 1, 10)]));
+        assert!(matches!(behind, Err(AppendError::InDoubt { .. } | AppendError::Refused(_))), "{behind:?}");
+        assert!(block_on(journal.close()).is_err());
+        drop(journal);
+        disk.power_cut();
+        let journal = crate::workload::open(disk.mount()).expect("opens");
+        assert!(block_on(journal.last(&key(1))).expect("readable") >= Seq(1));
+    }
 }
