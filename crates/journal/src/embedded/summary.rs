@@ -5,7 +5,7 @@
 //! than a thousand.
 //!
 //! # Nothing is missed
-//! One group at most is behind. The summary goes to the other thread with the group, and whoever wants the summary waits until it is back:
+//! One group at most is behind. The summary goes to the other thread with the group, and the writer waits until it is back for what needs it:
 //! the next group, the footer, an attestation. Nothing that is on the disk depends on it before that. So a crash loses only what
 //! recovery makes anew of the bytes of the segment, and groups are summed up, and answered, in the order in which they were written.
 
@@ -41,9 +41,9 @@ pub(super) struct Summing {
 
 #[derive(Debug)]
 enum State {
-    Here(Summary),
+    Here(Box<Summary>),
     /// Another thread sums up the last group, and has the bytes of that.
-    Away(Receiver<(Summary, Vec<u8>)>),
+    Away(Receiver<(Box<Summary>, Vec<u8>)>),
 }
 
 impl Summary {
@@ -88,7 +88,7 @@ impl Summary {
 
 impl Summing {
     pub(super) fn new(summary: Summary) -> Self {
-        Self { state: State::Here(summary), spare: Vec::new() }
+        Self { state: State::Here(Box::new(summary)), spare: Vec::new() }
     }
 
     /// The summary of all groups that were taken up; waits for that of the last one.

@@ -361,7 +361,7 @@ fn neither_an_append_nor_the_close_is_answered_before_a_group_that_was_written_a
     }
 }
 
-/// Whoever waits beside the one whose waker panics is woken, and what follows is not acknowledged.
+/// Those are woken that wait beside the one whose waker panics, and what follows is not acknowledged.
 #[test]
 fn waker_that_panics_fails_the_journal_and_keeps_nobody_waiting() {
     struct Panic;
