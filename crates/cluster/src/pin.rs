@@ -88,19 +88,22 @@ pub async fn move_shard(
     {
         return Err(MoveError::NoNode { node: node.to_owned() });
     }
-    pin(&bucket, shard, node, deadline).await?;
+    let pinned = pin(&bucket, shard, node, deadline).await?;
     let mut is_forced = !force;
     loop {
         let view = bucket.look().await?;
         let owner = view.placement(settings.shards).get(usize::from(shard)).map(|node| (*node).to_owned());
         let holder = view.holder(shard);
-        if let (Some(owner), Some(holder)) = (&owner, holder)
+        // A server that is behind shows who should have had the shard before.
+        let is_shown = view.has_pin(shard, pinned);
+        if is_shown
+            && let (Some(owner), Some(holder)) = (&owner, holder)
             && holder.node == *owner
             && holder.epoch.is_some()
         {
             return Ok(owner.clone());
         }
-        if let Some(owner) = owner.as_deref().filter(|_| !is_forced) {
+        if let Some(owner) = owner.as_deref().filter(|_| is_shown && !is_forced) {
             is_forced = give(&bucket, &view, shard, owner).await;
         }
         if Instant::now() > deadline {
@@ -115,14 +118,14 @@ pub async fn move_shard(
     }
 }
 
-/// Says which node should own the shard, or that nobody says so any more.
-async fn pin(bucket: &Bucket, shard: u16, node: Option<&str>, deadline: Instant) -> Result<(), String> {
+/// Says which node should own the shard, or that nobody says so any more. Returns the revision of that.
+async fn pin(bucket: &Bucket, shard: u16, node: Option<&str>, deadline: Instant) -> Result<u64, String> {
     let key = format!("{PIN}{shard}");
     let pin = Pin { node: node.unwrap_or_default().to_owned() };
     while Instant::now() < deadline {
         let revision = bucket.revision(&key).await?;
-        if let Wrote::Yes(_) = bucket.write(&key, &pin, revision, None).await {
-            return Ok(());
+        if let Wrote::Yes(revision) = bucket.write(&key, &pin, revision, None).await {
+            return Ok(revision);
         }
     }
     Err("nothing can be written there".to_owned())

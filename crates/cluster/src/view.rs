@@ -169,6 +169,11 @@ impl View {
         self.pins.get(&shard).map(|pin| pin.value.node.as_str()).filter(|node| !node.is_empty())
     }
 
+    /// Whether it shows what an operator has said of `shard` at this `revision` of the bucket, or later.
+    pub(crate) fn has_pin(&self, shard: u16, revision: u64) -> bool {
+        self.pins.get(&shard).is_some_and(|pin| pin.revision >= revision)
+    }
+
     /// The last claims, be their nodes alive or not.
     pub(crate) fn claims(&self) -> impl Iterator<Item = (u16, &Claim)> {
         self.claims.iter().map(|(shard, claim)| (*shard, &claim.value))
@@ -301,6 +306,8 @@ mod tests {
         view.apply("node.b", Some(&lease(2, false)), 9);
         view.apply("pin.1", Some(&pin("")), 10);
         assert_eq!((view.placement(2), view.pin(1)), (vec!["b", "a"], None));
+        // What was said last, and not what is yet to be seen.
+        assert_eq!([view.has_pin(1, 10), view.has_pin(1, 11), view.has_pin(2, 1)], [true, false, false]);
     }
 
     #[test]
