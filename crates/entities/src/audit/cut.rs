@@ -61,9 +61,15 @@ struct Steps {
     ends: Vec<At>,
 }
 
-/// The records of all shards that may be on either side of a cut; see the [module](self).
+/// Finds where to cut the journals of all shards, which are written to meanwhile, so that the parts before the cuts belong together.
 ///
-/// Takes memory for the transactions over shards among them.
+/// Take the ends of all journals three times, each time after all of the time before. The first ones say what is settled, the second ones where the cut
+/// begins ([`new`](Self::new)), and of the third ones on nothing has to be known: [add](Self::add) the records between the first and the third.
+///
+/// Then each part is a prefix of whole groups with all that was acknowledged before the first ends were taken, and every transaction is in all parts or in
+/// none, once what is open there is recovered. No larger parts before the second ends have that.
+///
+/// Takes memory for the transactions over shards among these records.
 #[derive(Debug)]
 pub struct Cuts {
     cuts: Vec<Position>,
