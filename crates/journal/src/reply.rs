@@ -71,7 +71,7 @@ impl<T> Future for Awaited<T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::Arc as StdArc;
     use std::task::Wake;
 
@@ -105,7 +105,7 @@ mod tests {
     }
 
     /// As that of `enact-journal-kit`, with threads that the model checkers know.
-    fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
+    pub(crate) fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
         struct Unpark(thread::Thread);
 
         impl Wake for Unpark {

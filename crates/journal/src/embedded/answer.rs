@@ -110,6 +110,7 @@ mod tests {
     use enact_sync::thread;
 
     use super::*;
+    use crate::reply::tests::block_on;
 
     fn poll<T: Clone>(share: &mut Share<T>, waker: &Waker) -> Poll<Option<T>> {
         Pin::new(share).poll(&mut Context::from_waker(waker))
@@ -194,24 +195,5 @@ mod tests {
                 answering.join().unwrap();
             }
         });
-    }
-
-    /// As that of `enact-journal-kit`, with threads that the model checkers know.
-    fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
-        struct Unpark(thread::Thread);
-
-        impl Wake for Unpark {
-            fn wake(self: StdArc<Self>) {
-                self.0.unpark();
-            }
-        }
-
-        let waker = Waker::from(StdArc::new(Unpark(thread::current())));
-        loop {
-            match Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
-                Poll::Ready(output) => return output,
-                Poll::Pending => thread::park(),
-            }
-        }
     }
 }
