@@ -131,16 +131,21 @@ impl Bucket {
 
     /// What the key has, as the leader of the servers knows it.
     pub(crate) async fn read<T: for<'a> Deserialize<'a>>(&self, key: &str) -> Result<Option<Revised<T>>, String> {
-        let Some(message) = self.last(key).await? else { return Ok(None) };
-        if [OPERATION, MARKER].iter().any(|gone| message.headers.get(*gone).is_some()) {
-            return Ok(None);
-        }
-        let value =
-            serde_json::from_slice(&message.payload).map_err(|cause| format!("{key} cannot be read: {cause}"))?;
-        Ok(Some(Revised { value, revision: message.sequence }))
+        let Revised { value, revision } = self.look_at(key).await?;
+        Ok(value.map(|value| Revised { value, revision }))
     }
 
-    /// The revision of the key, also if it is gone; 0 if it never was there, or so long ago that this is forgotten.
+    /// What the key has, if it has something, and its revision all the same; 0 if it never was there, or so long ago that this is
+    /// forgotten.
+    pub(crate) async fn look_at<T: for<'a> Deserialize<'a>>(&self, key: &str) -> Result<Revised<Option<T>>, String> {
+        let Some(message) = self.last(key).await? else { return Ok(Revised { value: None, revision: 0 }) };
+        let is_gone = [OPERATION, MARKER].iter().any(|gone| message.headers.get(*gone).is_some());
+        let value = (!is_gone).then(|| serde_json::from_slice(&message.payload)).transpose();
+        let value = value.map_err(|cause| format!("{key} cannot be read: {cause}"))?;
+        Ok(Revised { value, revision: message.sequence })
+    }
+
+    /// The revision of the key, also if it is gone; 0 as with [`look_at`](Self::look_at).
     pub(crate) async fn revision(&self, key: &str) -> Result<u64, String> {
         Ok(self.last(key).await?.map_or(0, |message| message.sequence))
     }
@@ -315,7 +320,9 @@ mod tests {
         assert!(bucket.read::<u8>("k").await.expect("readable").is_some(), "another revision is not taken away");
         assert!(bucket.remove("k", second).await);
         assert_eq!(bucket.read::<u8>("k").await, Ok(None));
-        let gone = bucket.revision("k").await.expect("known");
-        assert!(matches!(bucket.write("k", &5, gone, None).await, Wrote::Yes(_)), "it is there again");
+        let gone = bucket.look_at::<u8>("k").await.expect("known");
+        assert_eq!((gone.value, Ok(gone.revision)), (None, bucket.revision("k").await));
+        assert!(matches!(bucket.write("k", &5, gone.revision, None).await, Wrote::Yes(_)), "it is there again");
+        assert_eq!(bucket.look_at::<u8>("new").await, Ok(Revised { value: None, revision: 0 }));
     }
 }

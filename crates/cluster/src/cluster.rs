@@ -309,24 +309,19 @@ async fn agree(bucket: &Bucket, options: &Options, deadline: Instant) -> Result<
     let Options { shards, contract, .. } = options.clone();
     let own = Settings { shards, contract, proposed: None, refused: None, is_restoring: false };
     loop {
-        // Before the settings are read, so that those of another node are not overwritten.
-        let revision = bucket.revision(SETTINGS).await;
-        let why = match bucket.read::<Settings>(SETTINGS).await {
-            Ok(Some(Revised { value: Settings { shards, is_restoring: true, .. }, .. })) => {
+        let why = match bucket.look_at::<Settings>(SETTINGS).await {
+            Ok(Revised { value: Some(Settings { shards, is_restoring: true, .. }), .. }) => {
                 return Err(JoinError::Restoring { shards });
             }
-            Ok(Some(found)) if found.value.shards != own.shards => {
-                return Err(JoinError::OtherShards { found: found.value.shards, given: own.shards });
+            Ok(Revised { value: Some(found), .. }) if found.shards != own.shards => {
+                return Err(JoinError::OtherShards { found: found.shards, given: own.shards });
             }
-            Ok(Some(found)) => return Ok(found),
-            Ok(None) => match is_free(bucket, own.shards).await {
+            Ok(Revised { value: Some(value), revision }) => return Ok(Revised { value, revision }),
+            Ok(Revised { value: None, revision }) => match is_free(bucket, own.shards).await {
                 Ok(false) => return Err(JoinError::Occupied { shards: own.shards }),
-                Ok(true) => match revision {
-                    Ok(revision) => match bucket.write(SETTINGS, &own, revision, None).await {
-                        Wrote::Yes(revision) => return Ok(Revised { value: own, revision }),
-                        Wrote::Conflict | Wrote::Unknown => "the settings were not stored".to_owned(),
-                    },
-                    Err(why) => why,
+                Ok(true) => match bucket.write(SETTINGS, &own, revision, None).await {
+                    Wrote::Yes(revision) => return Ok(Revised { value: own, revision }),
+                    Wrote::Conflict | Wrote::Unknown => "the settings were not stored".to_owned(),
                 },
                 Err(why) => why,
             },

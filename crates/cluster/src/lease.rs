@@ -55,20 +55,22 @@ impl Held {
         let deadline = Instant::now() + length + TAKE_MAX;
         let mut renewals = Renewals::default();
         loop {
-            let why = match bucket.read::<Lease>(&key).await {
-                Ok(Some(found)) if found.value.incarnation == lease.incarnation => {
-                    return Ok(Self::of(bucket, key, lease, found.revision, length));
+            let why = match bucket.look_at::<Lease>(&key).await {
+                Ok(Revised { value: Some(found), revision }) if found.incarnation == lease.incarnation => {
+                    return Ok(Self::of(bucket, key, lease, revision, length));
                 }
-                Ok(Some(found)) => {
+                Ok(Revised { value: Some(found), revision }) => {
                     // An earlier run of this node does not renew its lease any more.
-                    if renewals.saw(&found, Instant::now()) {
-                        return Err(JoinError::NameInUse { node: node.to_owned(), address: found.value.address });
+                    if renewals.saw(revision, Instant::now()) {
+                        return Err(JoinError::NameInUse { node: node.to_owned(), address: found.address });
                     }
                     "the lease of an earlier run is not over".to_owned()
                 }
-                Ok(None) => match Self::begin(&bucket, &key, &lease, length).await {
-                    Some(revision) => return Ok(Self::of(bucket, key, lease, revision, length)),
-                    None => "the lease was not stored".to_owned(),
+                // Another node may take it meanwhile, which the revision tells.
+                Ok(Revised { value: None, revision }) => match bucket.write(&key, &lease, revision, Some(length)).await
+                {
+                    Wrote::Yes(revision) => return Ok(Self::of(bucket, key, lease, revision, length)),
+                    Wrote::Conflict | Wrote::Unknown => "the lease was not stored".to_owned(),
                 },
                 Err(why) => why,
             };
@@ -76,14 +78,6 @@ impl Held {
                 return Err(JoinError::unreachable(why));
             }
             sleep(PAUSE).await;
-        }
-    }
-
-    async fn begin(bucket: &Bucket, key: &str, lease: &Lease, length: Duration) -> Option<u64> {
-        let expected = bucket.revision(key).await.ok()?;
-        match bucket.write(key, lease, expected, Some(length)).await {
-            Wrote::Yes(revision) => Some(revision),
-            Wrote::Conflict | Wrote::Unknown => None,
         }
     }
 
@@ -192,16 +186,16 @@ struct Renewals {
 }
 
 impl Renewals {
-    /// Whether somebody renews the lease for certain, now that it was `found`.
-    fn saw(&mut self, found: &Revised<Lease>, now: Instant) -> bool {
+    /// Whether somebody renews the lease for certain, now that it has this `revision`.
+    fn saw(&mut self, revision: u64, now: Instant) -> bool {
         match self.last {
-            Some((revision, _)) if revision == found.revision => {}
-            Some((_, seen)) if now - seen < APART => self.last = Some((found.revision, now)),
+            Some((last, _)) if last == revision => {}
+            Some((_, seen)) if now - seen < APART => self.last = Some((revision, now)),
             Some(_) => {
-                self.last = Some((found.revision, now));
+                self.last = Some((revision, now));
                 self.count += 1;
             }
-            None => self.last = Some((found.revision, now)),
+            None => self.last = Some((revision, now)),
         }
         self.count >= 2
     }
@@ -216,14 +210,11 @@ mod tests {
 
     #[test]
     fn a_lease_is_renewed_if_it_has_new_revisions_again_and_again_and_not_all_at_once() {
-        let [address, version, contract] = [const { String::new() }; 3];
-        let lease = Lease { incarnation: 1, address, version, contract, is_leaving: false };
         let begun = Instant::now();
         let sees = |looks: &[(u64, u64)]| {
             let mut renewals = Renewals::default();
-            let mut saw = |&(millis, revision): &(u64, u64)| {
-                renewals.saw(&Revised { value: lease.clone(), revision }, begun + Duration::from_millis(millis))
-            };
+            let mut saw =
+                |&(millis, revision): &(u64, u64)| renewals.saw(revision, begun + Duration::from_millis(millis));
             looks.iter().map(&mut saw).collect::<Vec<_>>()
         };
         assert_eq!(sees(&[(0, 5), (1_000, 5), (9_000, 5)]), [false; 3], "nobody");
