@@ -115,6 +115,11 @@ pub(crate) enum Cluster {
         #[command(flatten)]
         cluster: Servers,
     },
+    /// Make the secret that hides the keys of personal values from the servers, for `enact serve --subject-keys-secret` of each node
+    Secret {
+        /// File to make, of mode 0600
+        file: PathBuf,
+    },
     /// Fill the shards of a new cluster from a backup of all shards
     Restore(RestoreCluster),
     /// Let a node give all its shards to others, before it is stopped or its machine is mended
@@ -476,6 +481,10 @@ pub(crate) struct Serve {
     /// backups: who has both can read what is sealed, and who has lost it cannot
     #[arg(long, value_name = "DIR", conflicts_with = "cluster")]
     pub(crate) subject_keys: Option<PathBuf>,
+    /// File of the secret that hides the keys of personal values from the servers of a cluster, which keep them for all nodes; of mode 0600.
+    /// `enact cluster secret` makes it, and each node has the same
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    pub(crate) subject_keys_secret: Option<PathBuf>,
     /// Roles one of which a caller must have to erase the personal values of somebody; `*` is for every caller. Without it, nobody may where
     /// callers are known
     #[arg(long, value_name = "ROLE,..", requires = "callers")]

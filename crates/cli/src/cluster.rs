@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use enact_cluster::{JoinError, Servers, ShardStatus, Status, drain, move_shard, shards, status, verify};
 
-use crate::args;
 use crate::failure::Failure;
 use crate::journal::cluster as backups;
+use crate::{args, secret};
 
 pub(crate) fn run(args: &args::Cluster) -> Result<(), Failure> {
     match args {
@@ -18,6 +18,7 @@ pub(crate) fn run(args: &args::Cluster) -> Result<(), Failure> {
         }
         args::Cluster::Verify { .. } => unreachable!("the command line has one of them"),
         args::Cluster::Backup { directory, cluster } => backups::back_up(directory, cluster.to_servers()),
+        args::Cluster::Secret { file } => secret::make(file),
         args::Cluster::Restore(args) => backups::restore(args),
         args::Cluster::Drain { node, cluster, patience } => block_on(async {
             drain(&cluster.to_servers(), node, *patience).await.map_err(|source| unseen(cluster, source))?;

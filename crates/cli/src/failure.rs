@@ -22,7 +22,7 @@ use crate::erase::EraseError;
 use crate::follow::FollowError;
 use crate::import::ImportError;
 use crate::journal::RepairError;
-use crate::sign_key::KeyFileError;
+use crate::key_file::KeyFileError;
 use crate::traces::TracesError;
 use crate::trust::TrustError;
 
@@ -150,9 +150,10 @@ pub(crate) enum Failure {
     )]
     Keyless { name: String },
     #[error(
-        "`{name}` is personal, and the nodes of a cluster have no common place for keys: serve it with `--data` or `--journal`"
+        "`{name}` is personal, and the keys of personal values would be open to the servers: give `--subject-keys-secret FILE`, the same for \
+         each node; `enact cluster secret FILE` makes one"
     )]
-    PersonalInCluster { name: String },
+    Secretless { name: String },
     #[error("cannot use the keys of personal values in {}", path.display())]
     SubjectKeys { path: PathBuf, source: SubjectKeysError },
     #[error("cannot keep personal values with the keys in {}", path.display())]
@@ -279,7 +280,7 @@ impl Failure {
             Self::Backup(_) | Self::Output(_) | Self::Input(_) | Self::Temporary(_) => 2,
             Self::Follow(_) | Self::Erase(_) => 7,
             Self::SubjectKeys { .. } | Self::Vault { .. } => 4,
-            Self::Keyless { .. } | Self::PersonalInCluster { .. } => 2,
+            Self::Keyless { .. } | Self::Secretless { .. } => 2,
             Self::Import(error) => {
                 if error.is_of_usage() {
                     2

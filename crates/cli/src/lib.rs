@@ -24,10 +24,13 @@ mod footprint;
 mod import;
 mod init;
 mod journal;
+mod key_file;
 mod lines;
 mod log;
 mod manual;
 mod scaling;
+#[cfg(feature = "nats")]
+mod secret;
 mod serve;
 mod sign_key;
 mod spec;

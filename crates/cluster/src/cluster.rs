@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use enact_entities::{
-    ChangesOf, Command, Cursor, DiskState, Entities, EntityKey, HistoryOf, HistoryPart, Membership, Metrics, Model,
-    ReadError, ReadMode, Receipt, Strategies, SubmitError, SystemClock, Timestamp, TxId, View, WallClock,
+    ChangesOf, Command, Cursor, DiskState, Entities, EntityKey, EraseError, Erasure, HistoryOf, HistoryPart,
+    Membership, Metrics, Model, ReadError, ReadMode, Receipt, Strategies, SubmitError, SystemClock, Timestamp, TxId,
+    Vault, View, WallClock,
 };
 use enact_journal::SecurityError;
 use tokio::sync::{mpsc, watch};
@@ -21,6 +22,7 @@ use crate::fabric;
 use crate::lease::{Held, LEASE_MIN, renewed_after};
 use crate::node::{Node, Parts, new_lease};
 use crate::shard::SHARDS_MAX;
+use crate::subject_keys::SharedKeys;
 use crate::transport::Sender;
 use crate::view::{Revised, SETTINGS, Settings, View as Members};
 
@@ -125,6 +127,17 @@ pub enum JoinError {
         /// What there is.
         what: String,
     },
+    /// The keys of data subjects are hidden with another secret.
+    #[error("the subject keys are hidden with another secret: give this node the same one as the others")]
+    OtherSecret,
+    /// The stream of the keys of data subjects has a setting with which keys could get lost, or never be destroyed.
+    #[error(
+        "the stream enact-subject-keys has another {setting} than it was made with: correct it with `nats stream edit enact-subject-keys`"
+    )]
+    KeySetting {
+        /// The setting, as the server calls it.
+        setting: String,
+    },
     /// The leases are kept by fewer servers.
     #[error("leases and claims are kept {found} times, not {required}: `nats kv` can edit the bucket `enact`")]
     Replicas {
@@ -219,6 +232,10 @@ impl<M: Model> Cluster<M> {
             }
         };
         agree(&bucket, &options, deadline).await?;
+        let vault = match &options.subject_keys {
+            Some(secret) => Some(Vault::new(SharedKeys::open(&client, secret.clone(), options.replicas).await?)),
+            None => None,
+        };
         let (views, seen) = watch::channel(Members::default());
         let watching = tokio::spawn(bucket.clone().watch(views, renewed_after(options.lease) * 3));
         let lease = Held::take(bucket.clone(), &options.node, new_lease(&options), options.lease).await?;
@@ -246,7 +263,7 @@ impl<M: Model> Cluster<M> {
         let (sender, sending) = Sender::new(client.clone());
         let strategies = Arc::new(options.engine.strategies.clone());
         let contract = Box::new(contract);
-        let node = Node::new(Parts { options, model, contract, client, bucket, views: seen, sender, lease });
+        let node = Node::new(Parts { options, model, contract, client, bucket, views: seen, sender, lease, vault });
         let (stop, stopped) = mpsc::channel(1);
         let run = parking_lot::Mutex::new(Some(tokio::spawn(Arc::clone(&node).run(stopped))));
         let others = vec![watching, tokio::spawn(sending), tokio::spawn(Arc::clone(&node).obey(orders))];
@@ -416,6 +433,14 @@ impl<M: Model> Entities for Cluster<M> {
         deadline: Duration,
     ) -> impl Future<Output = Result<ChangesOf<M>, ReadError>> + Send {
         self.node.changes(shard, after, limit, deadline)
+    }
+
+    fn vault(&self) -> Option<&Vault> {
+        self.node.vault.as_ref()
+    }
+
+    fn erase(&self, subject: &EntityKey, by: Option<&str>) -> impl Future<Output = Result<Erasure, EraseError>> + Send {
+        self.node.erase(subject, by)
     }
 
     fn time(&self) -> Timestamp {

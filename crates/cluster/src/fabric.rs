@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use async_nats::{Client, Request, RequestErrorKind, Subject};
 use enact_entities::{
-    Changes, Command, Cursor, EntityKey, History, HistoryPart, ReadError, ReadMode, Receipt, SubmitError, TxId, View,
+    Changes, Command, Cursor, EntityKey, EraseError, Erasure, History, HistoryPart, ReadError, ReadMode, Receipt,
+    SubmitError, TxId, View,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -22,13 +23,33 @@ const HEADERS_MAX: usize = 4 << 10;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Question<E> {
     /// The deadline of the command is the time that is left.
-    Submit { tx: TxId, command: Command<E> },
+    Submit {
+        tx: TxId,
+        command: Command<E>,
+    },
     /// Within the time that is left.
-    Read { key: EntityKey, mode: ReadMode, after: Option<TxId>, left: Duration },
+    Read {
+        key: EntityKey,
+        mode: ReadMode,
+        after: Option<TxId>,
+        left: Duration,
+    },
     /// Within the time that is left.
-    History { key: EntityKey, part: HistoryPart, left: Duration },
+    History {
+        key: EntityKey,
+        part: HistoryPart,
+        left: Duration,
+    },
     /// Within the time that is left.
-    Changes { after: Cursor, limit: usize, left: Duration },
+    Changes {
+        after: Cursor,
+        limit: usize,
+        left: Duration,
+    },
+    Erase {
+        subject: EntityKey,
+        by: Option<String>,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -37,6 +58,7 @@ pub(crate) enum Answer<S, E> {
     Read(Result<View<S>, ReadError>),
     History(Result<History<S, E>, ReadError>),
     Changes(Result<Changes<E>, ReadError>),
+    Erased(Result<Erasure, EraseError>),
     /// The node does not serve the shard, or cannot tell whether it still does. Nothing was done.
     Moved,
     /// The answer is more than a message may be.

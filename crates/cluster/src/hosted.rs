@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use enact_entities::{Command, Engine, Metrics, Model, Receipt, SubmitError, TxId};
+use enact_entities::{Command, Engine, EntityKey, EraseError, Erasure, Metrics, Model, Receipt, SubmitError, TxId};
 use enact_journal::nats::Nats;
 use parking_lot::{Mutex, RwLock};
 use tokio::task::AbortHandle;
@@ -94,6 +94,20 @@ impl<M: Model> Hosted<M> {
         if is_lasting || self.is_owner() { Ok(answer) } else { Err(Moved) }
     }
 
+    /// Erases the personal values of `subject`, and says so whatever has become of the shard meanwhile.
+    pub(crate) async fn erase(
+        &self,
+        subject: &EntityKey,
+        by: Option<&str>,
+    ) -> Result<Result<Erasure, EraseError>, Moved> {
+        if !self.is_owner() {
+            return Err(Moved);
+        }
+        let answer = self.engine.erase(subject, by).await;
+        let is_lasting = matches!(answer, Ok(_) | Err(EraseError::NotDestroyed { .. }));
+        if is_lasting || self.is_owner() { Ok(answer) } else { Err(Moved) }
+    }
+
     /// Answers what is asked of the owner of a shard. The lease is looked at behind a read: what it shows was not out of date then.
     pub(crate) async fn answer(&self, question: Question<M::Event>) -> Result<Answer<M::State, M::Event>, Moved> {
         if !self.is_owner() {
@@ -101,6 +115,7 @@ impl<M: Model> Hosted<M> {
         }
         let answer = match question {
             Question::Submit { tx, command } => return self.submit(tx, command).await.map(Answer::Submitted),
+            Question::Erase { subject, by } => return self.erase(&subject, by.as_deref()).await.map(Answer::Erased),
             Question::Read { key, mode, after, left } => Answer::Read(self.engine.read(&key, mode, after, left).await),
             Question::History { key, part, left } => Answer::History(self.engine.history(&key, part, left).await),
             Question::Changes { after, limit, left } => Answer::Changes(self.engine.changes(after, limit, left).await),

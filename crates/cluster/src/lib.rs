@@ -21,6 +21,10 @@
 //! Nodes that [may adopt](Options::adopt) another contract wait beside those that serve. When the last of these has stopped, the others have all
 //! shards examined, and serve them under theirs if all of them allow it; if one does not, nothing has changed.
 //!
+//! # Personal values
+//! Nodes with a common [secret](Options::subject_keys) keep the keys of data subjects in a stream of NATS, hidden with that. What one node has sealed
+//! all others open; what was [erased](enact_entities::Entities::erase) no node opens any more as soon as it hears of it.
+//!
 //! # How long it takes
 //! A node that stops gives its shards away within moments. One that is killed is missed when its lease is over; its shards are served
 //! again then. Meanwhile commands for them are answered with [`Moved`](enact_entities::SubmitError::Moved).
@@ -47,6 +51,7 @@ mod settings;
 mod shard;
 mod standstill;
 mod status;
+mod subject_keys;
 mod transport;
 mod verify;
 mod view;
@@ -64,4 +69,5 @@ pub use self::settings::{Agreed, agreed, shards};
 pub use self::shard::{SHARDS_MAX, shard_of};
 pub use self::standstill::Standstill;
 pub use self::status::{NodeStatus, Problem, Replica, ShardStatus, Status, drain, status};
+pub use self::subject_keys::Secret;
 pub use self::verify::{Verified, VerifyError, verify};

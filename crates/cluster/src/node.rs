@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_nats::{Client, Subscriber};
-use enact_entities::{Engine, EngineOptions, Model, NodeCounts, Standing, SystemClock};
+use enact_entities::{Engine, EngineOptions, Model, NodeCounts, Standing, SystemClock, Vault};
 use enact_journal::nats::{Nats, Options as JournalOptions};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -52,6 +52,8 @@ pub(crate) struct Node<M: Model> {
     pub(crate) client: Client,
     pub(crate) table: Arc<Table<M>>,
     pub(crate) views: watch::Receiver<View>,
+    /// What opens personal values of all shards, if there are any.
+    pub(crate) vault: Option<Vault>,
     contract: Box<dyn Contract<M>>,
     bucket: Bucket,
     names: Arc<[String]>,
@@ -95,6 +97,7 @@ pub(crate) struct Parts<M: Model> {
     pub(crate) views: watch::Receiver<View>,
     pub(crate) sender: Sender,
     pub(crate) lease: Arc<Held>,
+    pub(crate) vault: Option<Vault>,
 }
 
 /// Why a shard is not served.
@@ -140,7 +143,7 @@ enum Done {
 
 impl<M: Model> Node<M> {
     pub(crate) fn new(parts: Parts<M>) -> Arc<Self> {
-        let Parts { options, model, contract, client, bucket, views, sender, lease } = parts;
+        let Parts { options, model, contract, client, bucket, views, sender, lease, vault } = parts;
         let (table, names) = (Arc::new(Table::new(options.shards)), crate::transport::names(options.shards));
         let (sender, lease, failure) = (Arc::new(sender), RwLock::new(lease), watch::Sender::default());
         let written = Mutex::new(vec![0; usize::from(options.shards)]);
@@ -150,6 +153,7 @@ impl<M: Model> Node<M> {
             client,
             table,
             views,
+            vault,
             contract,
             bucket,
             names,
@@ -482,6 +486,9 @@ impl<M: Model> Node<M> {
         let engine_options = EngineOptions { live_bytes_max, ..self.options.engine.clone() };
         let engine = Engine::with_transport(model, journal, engine_options, Arc::new(SystemClock), Arc::new(between))
             .expect("a number is a name");
+        if let Some(vault) = &self.vault {
+            engine.keep_personal(vault.clone()).await.map_err(|cause| Unopened::Later(cause.to_string()))?;
+        }
         let listening = self.client.subscribe(fabric::shard_subject(shard, epoch, "*")).await;
         let messages = listening.map_err(|cause| Unopened::Later(cause.to_string()))?;
         self.client.flush().await.map_err(|cause| Unopened::Later(cause.to_string()))?;

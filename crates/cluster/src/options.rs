@@ -5,6 +5,8 @@ use std::time::Duration;
 use enact_entities::EngineOptions;
 use enact_journal::nats::Servers;
 
+use crate::Secret;
+
 /// How a node joins others.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -25,6 +27,9 @@ pub struct Options {
     /// Whether the contract may take the place of another one that the entities are served under. Then the node waits until no node of that
     /// one is alive, and adopts its own if all shards allow it. Otherwise it does not join.
     pub adopt: bool,
+    /// What hides the keys of data subjects from the servers, which keep them for all nodes; without it there are no personal values. None by
+    /// default.
+    pub subject_keys: Option<Secret>,
     /// How each engine behaves. The entities of all shards that the node owns share the memory. With
     /// [`barrier_reads`](EngineOptions::barrier_reads) what clients are shown does not count on the lease.
     pub engine: EngineOptions,
@@ -42,6 +47,7 @@ impl Options {
             lease: Duration::from_secs(15),
             contract: String::new(),
             adopt: false,
+            subject_keys: None,
             engine: EngineOptions::default(),
         }
     }

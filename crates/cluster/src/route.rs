@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use enact_entities::{
-    ChangesOf, Command, Cursor, Doubt, EntityError, EntityKey, HistoryOf, HistoryPart, Model, ReadError, ReadMode,
-    Receipt, SubmitError, TxId, View,
+    ChangesOf, Command, Cursor, Doubt, EntityError, EntityKey, EraseError, Erasure, HistoryOf, HistoryPart, Model,
+    ReadError, ReadMode, Receipt, SubmitError, TxId, View,
 };
 use tokio::time::{Instant, timeout};
 
@@ -20,6 +20,8 @@ use crate::shard::shard_of;
 
 /// How long a request waits for a shard that no node serves.
 const MOVING_MAX: Duration = Duration::from_secs(1);
+/// How long an owner may take to erase.
+const ERASING_MAX: Duration = Duration::from_secs(20);
 /// How long it waits for news before it looks again.
 const PAUSE: Duration = Duration::from_millis(20);
 /// How much longer than its deadline an answer may be on its way.
@@ -80,7 +82,7 @@ impl<M: Model> Node<M> {
         match fabric::ask::<_, Answer<M::State, M::Event>>(&self.client, subject, &question, patience).await {
             Ok(Answer::Submitted(answer)) => Ok(answer),
             Ok(Answer::Moved) | Err(Unasked::Nobody) => Err(Moved),
-            Ok(Answer::Read(_) | Answer::History(_) | Answer::Changes(_) | Answer::TooLarge)
+            Ok(Answer::Read(_) | Answer::History(_) | Answer::Changes(_) | Answer::Erased(_) | Answer::TooLarge)
             | Err(Unasked::Unknown) => {
                 Ok(Err(SubmitError::InDoubt { tx, doubt: Doubt::Unanswered, graph: Vec::new() }))
             }
@@ -144,6 +146,44 @@ impl<M: Model> Node<M> {
                     return Err(EntityError::Told { why, is_transient: true }.into());
                 }
             }
+        }
+    }
+
+    /// Erases the personal values of `subject` where it is. Erasing twice is erasing once, so that an owner that does not answer may be asked
+    /// again.
+    pub(crate) async fn erase(&self, subject: &EntityKey, by: Option<&str>) -> Result<Erasure, EraseError> {
+        let shard = self.shard_of(subject);
+        let begun = Instant::now();
+        loop {
+            let answer = match self.place(shard) {
+                Place::Here(hosted) => hosted.erase(subject, by).await,
+                Place::There { epoch } => self.erase_there(shard, epoch, subject, by).await,
+                Place::Nowhere => Err(Moved),
+            };
+            match answer {
+                Ok(answer) => return answer,
+                Err(Moved) if begun.elapsed() >= MOVING_MAX => {
+                    return Err(EraseError::Moved { subject: subject.clone() });
+                }
+                Err(Moved) => self.wait_for_news().await,
+            }
+        }
+    }
+
+    async fn erase_there(
+        &self,
+        shard: u16,
+        epoch: u64,
+        subject: &EntityKey,
+        by: Option<&str>,
+    ) -> Result<Result<Erasure, EraseError>, Moved> {
+        count(&self.counts.forwarded);
+        let question = Question::<M::Event>::Erase { subject: subject.clone(), by: by.map(str::to_owned) };
+        let to = fabric::shard_subject(shard, epoch, ASK);
+        match fabric::ask::<_, Answer<M::State, M::Event>>(&self.client, to, &question, ERASING_MAX).await {
+            Ok(Answer::Erased(answer)) => Ok(answer),
+            Ok(Answer::Moved) | Err(Unasked::Nobody | Unasked::TooLarge) => Err(Moved),
+            Ok(_) | Err(Unasked::Unknown) => Ok(Err(EraseError::Unanswered { subject: subject.clone() })),
         }
     }
 

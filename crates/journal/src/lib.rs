@@ -56,4 +56,4 @@ pub use record::{EntityKey, EntityKeyError, Group, Kind, NAME_BYTES_MAX, NewReco
 pub use remote::{GroupError, RemoteBuilder, Verified};
 #[cfg(any(feature = "nats", feature = "postgres"))]
 pub use security::{Identity, Security, SecurityError};
-pub use subject_keys::{Sealed, SubjectKeys, SubjectKeysError};
+pub use subject_keys::{Sealed, SubjectKey, SubjectKeys, SubjectKeysError};

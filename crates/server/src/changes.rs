@@ -32,7 +32,7 @@ use utoipa::ToSchema;
 
 use crate::api::Api;
 use crate::credentials::{Credentials, Identity, Proof};
-use crate::history::{Called, called, invalid, moment_to_json};
+use crate::history::{Called, calls, invalid, moment_to_json};
 use crate::limits::{Peer, Stopping};
 use crate::personal::{Erased, Hidden, shown};
 use crate::problem::{InvalidParameter, Problem};
@@ -120,10 +120,10 @@ pub(crate) struct Ended {
 
 impl Ended {
     /// Nothing if the tombstone cannot be read, which is logged.
-    fn of(vault: Option<&Vault>, entity: &EntityKey, tombstone: &Tombstone) -> Option<Self> {
+    async fn of(vault: Option<&Vault>, entity: &EntityKey, tombstone: &Tombstone) -> Option<Self> {
         let snapshot: Result<Snapshot<Instance, EventCall>, _> = tombstone.snapshot();
         let snapshot = snapshot.inspect_err(|cause| error!(%entity, %cause, "a tombstone cannot be read")).ok()?;
-        let (fields, hidden) = shown(vault, snapshot.base.fields().iter());
+        let (fields, hidden) = shown(vault, snapshot.base.fields().iter().collect()).await;
         let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         Some(Self { state: snapshot.base.state().to_string(), fields, hidden })
     }
@@ -176,8 +176,11 @@ pub(crate) async fn changes<E: Entities<Model = Rebel>>(
         .map_err(|error| outcome::of_changes(&error))?;
     let wanted = changes.iter().filter(|(change, _)| is_wanted(&classes, change));
     let vault = api.entities.vault();
-    let changes = wanted.map(|(change, cursors)| entry(vault, change, cursors)).collect();
-    Ok(Json(Page { changes, next: next.text() }).into_response())
+    let mut entries = Vec::new();
+    for (change, cursors) in wanted {
+        entries.push(entry(vault, change, cursors).await);
+    }
+    Ok(Json(Page { changes: entries, next: next.text() }).into_response())
 }
 
 type Known = EntityChange<EventCall>;
@@ -218,8 +221,12 @@ fn is_wanted(classes: &BTreeSet<String>, change: &Known) -> bool {
     classes.is_empty() || classes.contains(change.entity.class())
 }
 
-fn entry<'a>(vault: Option<&Vault>, change: &'a Known, cursors: &Cursors) -> Entry<'a> {
+async fn entry<'a>(vault: Option<&Vault>, change: &'a Known, cursors: &Cursors) -> Entry<'a> {
     let EntityChange { entity, slot, tx, at, version, events, tombstone, erasure, .. } = change;
+    let tombstone = match tombstone {
+        Some(tombstone) => Ended::of(vault, entity, tombstone).await,
+        None => None,
+    };
     Entry {
         cursor: cursors.text(),
         class: entity.class(),
@@ -228,8 +235,8 @@ fn entry<'a>(vault: Option<&Vault>, change: &'a Known, cursors: &Cursors) -> Ent
         transaction: tx.to_string(),
         at: moment_to_json(*at),
         version: erasure.is_none().then_some(*version),
-        events: events.iter().map(|call| called(vault, call)).collect(),
-        tombstone: tombstone.as_deref().and_then(|tombstone| Ended::of(vault, entity, tombstone)),
+        events: calls(vault, events).await,
+        tombstone,
         erasure: erasure.as_deref().map(Erased::from),
     }
 }
@@ -359,14 +366,17 @@ impl<E: Entities<Model = Rebel>> Follower<E> {
         let Read { changes, next, has_more } = read(&self.entities, &self.asked.after, READ_AT_ONCE, DEADLINE).await?;
         let wanted = changes.iter().filter(|(change, _)| is_wanted(&self.asked.classes, change));
         let vault = self.entities.vault();
-        let events = wanted.map(|(change, cursors)| event(vault, change, cursors)).collect();
+        let mut events = Vec::new();
+        for (change, cursors) in wanted {
+            events.push(event(vault, change, cursors).await);
+        }
         (self.asked.after, self.has_more) = (next, has_more);
         Ok(events)
     }
 }
 
-fn event(vault: Option<&Vault>, change: &Known, cursors: &Cursors) -> Event {
-    let data = Event::default().id(cursors.text()).event("change").json_data(entry(vault, change, cursors));
+async fn event(vault: Option<&Vault>, change: &Known, cursors: &Cursors) -> Event {
+    let data = Event::default().id(cursors.text()).event("change").json_data(entry(vault, change, cursors).await);
     data.expect("texts, numbers and what JSON made of values")
 }
 

@@ -127,7 +127,7 @@ pub(crate) async fn history<E: Entities<Model = Rebel>>(
     let (_, key, deadline) = addressed(api, place, head, &mut unfit)?;
     let (after, limit) = page(head, &mut unfit);
     let asked = HistoryPart::Page { after, limit };
-    let (key, History { before, transactions, has_more, is_discarded }) =
+    let (key, History { before, transactions, has_more, is_discarded, erasures }) =
         ask(api, peer, (key, deadline), asked, unfit).await?;
     let model = api.entities.model();
     if transactions.is_empty() && !model.exists(&key, &before) {
@@ -136,9 +136,11 @@ pub(crate) async fn history<E: Entities<Model = Rebel>>(
     let next = transactions.last().filter(|_| has_more).map(|last| last.slot.0);
     let earlier = std::iter::once(&before).chain(transactions.iter().map(|happened| &happened.state));
     let vault = api.entities.vault();
-    let entries = transactions.iter().zip(earlier).map(|(happened, before)| entry(vault, happened, before));
-    let transactions = entries.collect();
-    let erasures = vault.map(|vault| vault.erasures(&key)).unwrap_or_default().iter().map(Erased::from).collect();
+    let mut entries = Vec::with_capacity(transactions.len());
+    for (happened, before) in transactions.iter().zip(earlier) {
+        entries.push(entry(vault, happened, before).await);
+    }
+    let (transactions, erasures) = (entries, erasures.iter().map(Erased::from).collect());
     let page = Page { class: key.class(), id: key.id(), transactions, next, discarded: is_discarded, erasures };
     Ok(Json(page).into_response())
 }
@@ -169,7 +171,7 @@ pub(crate) async fn past<E: Entities<Model = Rebel>>(
         });
     };
     let Happened { tx, version, state, .. } = last;
-    let (fields, hidden) = shown(api.entities.vault(), state.fields().iter());
+    let (fields, hidden) = shown(api.entities.vault(), state.fields().iter().collect()).await;
     let past = Past {
         class: key.class(),
         id: key.id(),
@@ -202,32 +204,38 @@ async fn ask<E: Entities<Model = Rebel>>(
     }
 }
 
-fn entry<'a>(vault: Option<&Vault>, happened: &'a Known, before: &Instance) -> Entry<'a> {
+async fn entry<'a>(vault: Option<&Vault>, happened: &'a Known, before: &Instance) -> Entry<'a> {
     let Happened { slot, tx, at, version, events, state } = happened;
     let had = |name: &str, value: &Value| before.fields().get(name).is_some_and(|earlier| earlier == value);
-    let (changed, hidden) = shown(vault, state.fields().iter().filter(|(name, value)| !had(name, value)));
+    let (changed, hidden) =
+        shown(vault, state.fields().iter().filter(|(name, value)| !had(name, value)).collect()).await;
     Entry {
         slot: slot.0,
         transaction: tx.to_string(),
         at: moment_to_json(*at),
         version: *version,
-        events: events.iter().map(|call| called(vault, call)).collect(),
+        events: calls(vault, events).await,
         state: state.state(),
         changed,
         hidden,
     }
 }
 
-pub(crate) fn called<'a>(vault: Option<&Vault>, call: &'a EventCall) -> Called<'a> {
-    let (arguments, hidden) = shown(vault, call.arguments().iter());
-    Called {
-        event: call.event(),
-        arguments,
-        hidden,
-        caller: call.caller().map(|caller| &**caller.id()),
-        due: call.due().map(|due| value::to_json(&Value::Timestamp(due))),
-        refused: call.is_note(),
+/// `events` as clients see them.
+pub(crate) async fn calls<'a>(vault: Option<&Vault>, events: &'a [EventCall]) -> Vec<Called<'a>> {
+    let mut calls = Vec::with_capacity(events.len());
+    for call in events {
+        let (arguments, hidden) = shown(vault, call.arguments().iter().collect()).await;
+        calls.push(Called {
+            event: call.event(),
+            arguments,
+            hidden,
+            caller: call.caller().map(|caller| &**caller.id()),
+            due: call.due().map(|due| value::to_json(&Value::Timestamp(due))),
+            refused: call.is_note(),
+        });
     }
+    calls
 }
 
 pub(crate) fn moment_to_json(at: Timestamp) -> JsonValue {

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use enact_entities::{Entities, EraseError, Erasure, Kept, Rebel, Vault, VaultError};
 use enact_journal::EntityKey;
-use enact_rebel::{Caller, Class, Event, Name, Reference, Type, Value};
+use enact_rebel::{Caller, Class, Event, Name, Reference, Sealed, Type, Value};
 use serde::Serialize;
 use serde_json::Value as JsonValue;
 use tokio::time::timeout;
@@ -35,29 +35,41 @@ pub(crate) struct Hidden {
     unreadable: Vec<String>,
 }
 
-/// `values` as clients see them, and what they do not see.
-pub(crate) fn shown<'a>(
-    vault: Option<&Vault>,
-    values: impl IntoIterator<Item = (&'a Name, &'a Value)>,
-) -> (BTreeMap<&'a str, JsonValue>, Hidden) {
-    let mut hidden = Hidden::default();
-    let mut show = |name: &str, value: &Value| {
-        let Value::Sealed(sealed) = value else { return to_json(value) };
-        match vault.map(|vault| vault.open(sealed)) {
-            Some(Ok(Some(value))) => return to_json(&value),
-            Some(Ok(None)) => hidden.erased.push(name.to_owned()),
-            Some(Err(error)) => {
+impl Hidden {
+    /// The value that was sealed, as clients see it.
+    async fn opened(&mut self, vault: Option<&Vault>, name: &str, sealed: &Sealed) -> JsonValue {
+        let Some(vault) = vault else {
+            self.unreadable.push(name.to_owned());
+            return JsonValue::Null;
+        };
+        match vault.open(sealed).await {
+            Ok(Some(value)) => return to_json(&value),
+            Ok(None) => self.erased.push(name.to_owned()),
+            Err(error) => {
                 // What is wrong with one is mostly wrong with all.
-                if hidden.unreadable.is_empty() {
+                if self.unreadable.is_empty() {
                     tracing::error!(%error, "a personal value cannot be read");
                 }
-                hidden.unreadable.push(name.to_owned());
+                self.unreadable.push(name.to_owned());
             }
-            None => hidden.unreadable.push(name.to_owned()),
         }
         JsonValue::Null
-    };
-    let shown = values.into_iter().map(|(name, value)| (&**name, show(name, value))).collect();
+    }
+}
+
+/// `values` as clients see them, and what they do not see.
+pub(crate) async fn shown<'a>(
+    vault: Option<&Vault>,
+    values: Vec<(&'a Name, &'a Value)>,
+) -> (BTreeMap<&'a str, JsonValue>, Hidden) {
+    let (mut shown, mut hidden) = (BTreeMap::new(), Hidden::default());
+    for (name, value) in values {
+        let value = match value {
+            Value::Sealed(sealed) => hidden.opened(vault, name, sealed).await,
+            value => to_json(value),
+        };
+        shown.insert(&**name, value);
+    }
     (shown, hidden)
 }
 
@@ -161,12 +173,18 @@ fn problem(error: &EraseError) -> Problem {
         EraseError::NoKeys | EraseError::NothingSealed { .. } => ProblemKind::NothingPersonal,
         EraseError::Closed { .. } => ProblemKind::Failed,
         EraseError::NotRecorded { .. } => ProblemKind::NotReady,
+        EraseError::Moved { .. } => ProblemKind::Moved,
+        EraseError::Unanswered { .. } => ProblemKind::InDoubt,
         _ => ProblemKind::KeysUnusable,
     };
     let detail = match error {
         // What the operating system says is for the operator.
-        EraseError::NotDestroyed { cause } => {
-            tracing::error!(error = %cause, "a key is not destroyed");
+        EraseError::Keys { why } => {
+            tracing::error!(error = why, "the keys cannot be used");
+            "the keys cannot be used, and nothing was erased".to_owned()
+        }
+        EraseError::NotDestroyed { why } => {
+            tracing::error!(error = why, "a key is not destroyed");
             "the erasure is recorded, and the key is not destroyed yet; ask again, or start the server anew, which destroys it".to_owned()
         }
         error => error.to_string(),

@@ -54,7 +54,10 @@ pub(crate) async fn query<E: Entities<Model = Rebel>>(
         Err(error) => return Err(outcome::of_query(&error)),
     };
     let vault = api.entities.vault();
-    let instances = found.iter().map(|object| One::of(vault, &object.key, &object.instance)).collect();
+    let mut instances = Vec::with_capacity(found.len());
+    for object in &found {
+        instances.push(One::of(vault, &object.key, &object.instance).await);
+    }
     Ok(Json(Page { class: class.name(), instances, next: next.map(|mark| mark.to_string()) }).into_response())
 }
 

@@ -79,8 +79,10 @@ pub(crate) async fn read<E: Entities<Model = Rebel>>(
     let _admitted = api.admit(peer)?;
     let reading = api.entities.read(&key, mode, after, deadline.saturating_sub(peer.held_up()));
     match Box::pin(reading).await {
-        Ok(View::One { state, exists: true }) => Ok(Json(One::of(api.entities.vault(), &key, &state)).into_response()),
-        Ok(View::Range(range)) if range.exists => Ok(outcomes(api.entities.vault(), class, &key, &range)),
+        Ok(View::One { state, exists: true }) => {
+            Ok(Json(One::of(api.entities.vault(), &key, &state).await).into_response())
+        }
+        Ok(View::Range(range)) if range.exists => Ok(outcomes(api.entities.vault(), class, &key, &range).await),
         Ok(_) => Err(never_created(&key)),
         Err(error) => Err(outcome::of_read(&error, &key)),
     }
@@ -162,14 +164,15 @@ fn modifiers(
 }
 
 impl<'a> One<'a> {
-    pub(crate) fn of(vault: Option<&Vault>, key: &'a EntityKey, instance: &'a Instance) -> Self {
-        let (fields, hidden) = shown(vault, instance.fields().iter());
+    pub(crate) async fn of(vault: Option<&Vault>, key: &'a EntityKey, instance: &'a Instance) -> Self {
+        let (fields, hidden) = shown(vault, instance.fields().iter().collect()).await;
         Self { class: key.class(), id: key.id(), state: instance.state(), fields, hidden }
     }
 }
 
-fn outcomes(vault: Option<&Vault>, class: &Class, key: &EntityKey, range: &Range) -> Response {
-    let fields = range.fields.iter().map(|field| {
+async fn outcomes(vault: Option<&Vault>, class: &Class, key: &EntityKey, range: &Range) -> Response {
+    let mut fields = BTreeMap::new();
+    for field in &range.fields {
         let bound = |text: &str| -> JsonValue {
             let declared = class.fields().iter().find(|declared| **declared.name() == *field.name);
             match declared.and_then(|declared| Value::parse(declared.ty(), text).ok()) {
@@ -177,22 +180,23 @@ fn outcomes(vault: Option<&Vault>, class: &Class, key: &EntityKey, range: &Range
                 None => JsonValue::from(text),
             }
         };
-        let field_name: Name = field.name.as_str().into();
         let possible = match &field.values {
             Values::Between { low, high } => Possible::Bounds { low: bound(low), high: bound(high) },
             Values::Elements { certain, possible } => {
                 Possible::Elements { certain: array(certain), possible: possible.as_ref().map(array) }
             }
-            Values::Among(values) => {
-                // What was erased is `null`, and so is what cannot be read.
-                let show =
-                    |value: &Value| shown(vault, [(&field_name, value)]).0.into_values().next().unwrap_or_default();
-                Possible::Values { values: values.as_ref().map(|values| values.iter().map(show).collect()) }
+            Values::Among(None) => Possible::Values { values: None },
+            Values::Among(Some(among)) => {
+                let (name, mut values): (Name, _) = (field.name.as_str().into(), Vec::new());
+                for value in among {
+                    // What was erased is `null`, and so is what cannot be read.
+                    values.extend(shown(vault, vec![(&name, value)]).await.0.into_values());
+                }
+                Possible::Values { values: Some(values) }
             }
         };
-        (field.name.as_str(), possible)
-    });
-    let fields = fields.collect();
+        fields.insert(field.name.as_str(), possible);
+    }
     Json(Outcomes { class: key.class(), id: key.id(), states: &range.states, fields }).into_response()
 }
 

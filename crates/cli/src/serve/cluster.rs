@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use super::{Life, Start};
 use crate::contract::{self, Change, ContractError, Examined, Undecided};
 use crate::failure::Failure;
-use crate::spec;
+use crate::{secret, spec};
 
 /// How many servers keep each record, unless said otherwise.
 const REPLICAS: usize = 3;
@@ -36,6 +36,7 @@ impl Start<'_> {
             lease: args.lease,
             contract: spec::digest(sources),
             adopt: args.adopt,
+            subject_keys: args.subject_keys_secret.as_deref().map(secret::read).transpose()?,
             engine: self.options.clone(),
             ..Options::new(servers, args.node.clone().unwrap_or_default())
         };

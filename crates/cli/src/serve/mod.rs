@@ -78,10 +78,12 @@ fn start(args: &args::Serve, log: &Log) -> Result<(), Failure> {
     }
     let readers = readers(args, &spec)?;
     if let Some(name) = personal(&spec) {
-        match (args.cluster.is_some(), args.subject_keys.is_some()) {
-            (true, _) => return Err(Failure::PersonalInCluster { name }),
-            (false, false) => return Err(Failure::Keyless { name }),
-            (false, true) => {}
+        let is_cluster = args.cluster.is_some();
+        if is_cluster && args.subject_keys_secret.is_none() {
+            return Err(Failure::Secretless { name });
+        }
+        if !is_cluster && args.subject_keys.is_none() {
+            return Err(Failure::Keyless { name });
         }
     }
     let tokens = args.tokens.as_deref().map(Tokens::read).transpose()?;

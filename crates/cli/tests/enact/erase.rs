@@ -31,7 +31,7 @@ fn serve(place: &Place) -> Served {
 }
 
 /// Whether a file in `directory` has `text` in it.
-fn has(directory: &Path, text: &str) -> bool {
+pub(crate) fn has(directory: &Path, text: &str) -> bool {
     fs::read_dir(directory).expect("a directory").any(|entry| {
         let path = entry.expect("an entry").path();
         let bytes = if path.is_dir() { return has(&path, text) } else { fs::read(path).expect("readable") };

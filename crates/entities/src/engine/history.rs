@@ -86,7 +86,9 @@ impl<M: Model, J: Journal> Shared<M, J> {
             let records = decoded(&entity, records)?;
             Ok(history(&*model, &entity, part, end, records)?)
         };
-        spawn_blocking(replay).await.map_err(|cause| ended(key, &cause))?
+        let replayed = spawn_blocking(replay).await.map_err(|cause| ended(key, &cause))?;
+        let erasures = self.erasing.get().map(|erasing| erasing.of(key)).unwrap_or_default();
+        replayed.map(|history| HistoryOf::<M> { erasures, ..history })
     }
 
     /// The first slot of the entity whose transaction is not decided, or not given yet.

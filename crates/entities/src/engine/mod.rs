@@ -88,7 +88,8 @@ use self::timers::Timers;
 pub use self::timers::timer_key;
 use self::transaction::Transaction;
 pub use self::transport::{Network, Transport};
-pub use self::vault::{EraseError, Kept, Vault, VaultError};
+use self::vault::Erasing;
+pub use self::vault::{EraseError, Keeping, Kept, KeyStore, Vault, VaultError};
 use crate::admission::{Strategies, Strategy};
 use crate::model::Model;
 use crate::participant::ParticipantOptions;
@@ -173,7 +174,7 @@ struct Shared<M: Model, J: Journal> {
     violation: Mutex<Option<String>>,
     check_every: Duration,
     retention: Option<Retention>,
-    vault: OnceLock<Vault>,
+    erasing: OnceLock<Erasing>,
     /// Names the coordinators of all transactions, which participants of this process never have to look for.
     coordinator: EntityKey,
     in_flight: AtomicUsize,
@@ -263,7 +264,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             violation: Mutex::default(),
             check_every: options.check_every,
             retention: options.retention,
-            vault: OnceLock::new(),
+            erasing: OnceLock::new(),
             committer,
             elsewhere,
             journal,

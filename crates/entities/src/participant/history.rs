@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::recovery::{RecoveryError, Replay};
 use crate::EntityKey;
 use crate::model::Model;
-use crate::record::{Prepared, Record};
+use crate::record::{Erasure, Prepared, Record};
 use crate::tx::{Slot, Timestamp, TxId};
 
 /// Which part of a history is asked for.
@@ -55,6 +55,9 @@ pub struct History<S, E> {
     /// events.
     #[serde(default)]
     pub is_discarded: bool,
+    /// When the personal values of the entity were erased, in order.
+    #[serde(default)]
+    pub erasures: Vec<Erasure>,
 }
 
 /// A part of the history of an entity of a model.
@@ -103,7 +106,7 @@ pub(crate) fn history<M: Model>(
     replay.apply_heads(model, key, |prepared, state| chosen.see(prepared, state))?;
     let Chosen { before, transactions, is_over, .. } = chosen;
     let has_more = is_over && matches!(part, HistoryPart::Page { .. });
-    Ok(History { before, transactions, has_more, is_discarded })
+    Ok(History { before, transactions, has_more, is_discarded, erasures: Vec::new() })
 }
 
 /// What is chosen from the transactions seen so far.

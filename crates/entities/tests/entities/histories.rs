@@ -83,7 +83,7 @@ fn a_history_has_every_commit_in_the_order_of_its_effect_and_nothing_else() {
             }
             for (account, expected) in accounts.into_iter().zip(acknowledged) {
                 let balance = balance(&bank, account).await;
-                let History { before, transactions, has_more, is_discarded } = ask(&bank, account, WHOLE).await;
+                let History { before, transactions, has_more, is_discarded, .. } = ask(&bank, account, WHOLE).await;
                 assert!(!has_more && !is_discarded);
                 let model = Hand { hints: true };
                 let mut state = before;

@@ -23,7 +23,9 @@ pub use self::builder::RemoteBuilder;
 pub(crate) use self::fingerprints::Fingerprints;
 pub(crate) use self::groups::{Page, whole_groups};
 pub use self::numbering::GroupError;
-pub(crate) use self::numbering::{Numbering, parts};
+pub(crate) use self::numbering::Numbering;
+#[cfg(feature = "postgres")]
+pub(crate) use self::numbering::parts;
 pub(crate) use self::queue::Queue;
 pub(crate) use self::verified::Chains;
 pub use self::verified::Verified;

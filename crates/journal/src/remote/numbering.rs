@@ -147,6 +147,7 @@ impl Numbering {
 }
 
 /// Splits `records` so that each part is within `limits`.
+#[cfg(feature = "postgres")]
 pub(crate) fn parts(records: Vec<(NewRecord, Place)>, limits: Limits) -> Vec<Vec<(NewRecord, Place)>> {
     let mut parts: Vec<Vec<(NewRecord, Place)>> = Vec::new();
     let mut bytes = 0;

@@ -68,6 +68,12 @@ pub enum SubjectKeysError {
     /// The operating system gave no random bytes. Nothing was changed.
     #[error("the operating system gives no random bytes for a key or a nonce: try again")]
     Random,
+    /// The servers that keep the keys do not answer.
+    #[error("the servers that keep the subject keys do not answer: {why}; try again")]
+    Unavailable {
+        /// What happened.
+        why: String,
+    },
     /// An earlier change failed, and nothing is known of it. What was sealed before can be read all the same.
     #[error("the subject keys take no change since one has failed ({why}): open them again")]
     Failed {

@@ -9,9 +9,9 @@ use zeroize::Zeroizing;
 use super::SubjectKeysError;
 use super::cipher::random;
 use super::format::{
-    Header, Identity, KEY_AT, Key, Place, SECRET_LEN, SLOT_LEN, STATE_AT, Slot, Stage, StoreId, encode_mark,
-    mark_offset,
+    Header, Identity, KEY_AT, Place, SECRET_LEN, SLOT_LEN, STATE_AT, Slot, Stage, StoreId, encode_mark, mark_offset,
 };
+use super::key::SubjectKey;
 use crate::disk::{DiskFile, is_full};
 
 /// Slots as bytes, and where each is going to be.
@@ -26,14 +26,14 @@ pub(super) struct KeyFile {
 
 impl KeyFile {
     /// The key at `place`, which must be that of `identity`; nothing if its end has come meanwhile.
-    pub(super) fn key(&self, place: Place, identity: Identity) -> Result<Option<Key>, SubjectKeysError> {
+    pub(super) fn key(&self, place: Place, identity: Identity) -> Result<Option<SubjectKey>, SubjectKeysError> {
         let mut bytes = Zeroizing::new([0; SLOT_LEN]);
         let read = self.file.read_at(place.offset(), &mut *bytes).map_err(SubjectKeysError::disk)?;
         let slot = Slot(&*bytes);
         if read == SLOT_LEN && slot.identity(self.store, place) == Some(identity) {
             // While a key is whole its end is not durable, so that it is used, whatever its state says.
             if let Some(key) = slot.key(self.store, place) {
-                return Ok(Some(key));
+                return Ok(Some(SubjectKey::read(key)));
             }
             if slot.is_ending() {
                 return Ok(None);

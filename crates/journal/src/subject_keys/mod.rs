@@ -55,6 +55,7 @@ mod error;
 mod file;
 mod format;
 mod index;
+mod key;
 mod open;
 mod rounds;
 
@@ -69,6 +70,7 @@ pub use self::error::SubjectKeysError;
 use self::file::KeyFile;
 use self::format::Identity;
 use self::index::Last;
+pub use self::key::{Sealed, SubjectKey};
 use self::rounds::Rounds;
 use crate::disk::{Disk, DiskLock, OsDisk};
 
@@ -87,7 +89,7 @@ const FILE: &str = "subject-keys";
 /// let keys = SubjectKeys::open(&path)?;
 /// assert_eq!(keys.seal("Customer/c17", b"Ada Lovelace")?, None);
 /// keys.create("Customer/c17")?;
-/// let Some(Sealed { generation, bytes }) = keys.seal("Customer/c17", b"Ada Lovelace")? else { panic!("it has a key") };
+/// let Some(Sealed { generation, bytes, .. }) = keys.seal("Customer/c17", b"Ada Lovelace")? else { panic!("it has a key") };
 /// drop(keys);
 ///
 /// let keys = SubjectKeys::open(&path)?;
@@ -100,19 +102,9 @@ pub struct SubjectKeys {
     rounds: Rounds,
     file: KeyFile,
     digester: Digester,
-    source: SystemRandom,
     disk: Arc<dyn Disk>,
     #[expect(dead_code, reason = "held for its drop, which comes last")]
     lock: DiskLock,
-}
-
-/// What [`SubjectKeys::seal`] made of a clear text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sealed {
-    /// The generation of the key.
-    pub generation: u32,
-    /// A nonce of 12 bytes, as many bytes as the clear text has, and a tag of 16.
-    pub bytes: Vec<u8>,
 }
 
 impl SubjectKeys {
@@ -140,7 +132,7 @@ impl SubjectKeys {
         let opened = open::open(&*disk, &source)?;
         let file = opened.writer.file.clone();
         let rounds = Rounds::new(opened.writer, opened.index);
-        Ok(Self { rounds, file, digester: opened.digester, source, disk, lock })
+        Ok(Self { rounds, file, digester: opened.digester, disk, lock })
     }
 
     /// The generation of the subject's key, if it has one.
@@ -149,10 +141,7 @@ impl SubjectKeys {
         last.live.map(|_| last.generation)
     }
 
-    /// Seals `clear` with the subject's present key; nothing if it has none.
-    ///
-    /// The cipher is AES-256-GCM with a random nonce, and the tag covers the subject and the generation: nothing that is
-    /// changed, or put in the place of another subject's, is unsealed. One key should seal no more than 2^32 texts.
+    /// [Seals](SubjectKey::seal) `clear` with the subject's present key; nothing if it has none.
     ///
     /// # Errors
     /// When the slot cannot be read or is damaged, when there are no random bytes, or after a change has
@@ -167,23 +156,7 @@ impl SubjectKeys {
         let digest = self.digester.digest(subject);
         let Some(Last { generation, live: Some(place) }) = self.rounds.last_to_use(&digest)? else { return Ok(None) };
         let Some(key) = self.file.key(place, Identity { digest, generation })? else { return Ok(None) };
-        let nonce = cipher::random(&self.source)?;
-        Ok(Some(Sealed { generation, bytes: cipher::seal(&key, *nonce, subject, generation, clear) }))
-    }
-
-    /// A digest of `clear` under the subject's present key; nothing if it has none. Equal for equal texts as long as the key is there,
-    /// and of no use for trying texts without the key.
-    ///
-    /// # Errors
-    /// When the slot cannot be read or is damaged, or after a change has [failed](SubjectKeysError::Failed).
-    ///
-    /// # Blocking
-    /// Reads one slot, and waits for no sync.
-    pub fn fingerprint(&self, subject: &str, clear: &[u8]) -> Result<Option<[u8; 32]>, SubjectKeysError> {
-        let digest = self.digester.digest(subject);
-        let Some(Last { generation, live: Some(place) }) = self.rounds.last_to_use(&digest)? else { return Ok(None) };
-        let key = self.file.key(place, Identity { digest, generation })?;
-        Ok(key.map(|key| cipher::fingerprint(&key, clear)))
+        key.seal(subject, generation, clear).map(Some)
     }
 
     /// Gives the subject a key if it has none. The key is durable when this returns.
@@ -214,7 +187,7 @@ impl SubjectKeys {
         let last = known.ok_or_else(|| SubjectKeysError::Unknown { subject: subject.to_owned(), generation })?;
         let Some(place) = last.live.filter(|_| last.generation == generation) else { return Ok(None) };
         let Some(key) = self.file.key(place, Identity { digest, generation })? else { return Ok(None) };
-        let clear = cipher::unseal(&key, subject, generation, sealed);
+        let clear = key.unseal(subject, generation, sealed);
         clear.map(Some).ok_or_else(|| SubjectKeysError::Tampered { subject: subject.to_owned(), generation })
     }
 

@@ -7,6 +7,7 @@ mod faults;
 mod insistent;
 mod links;
 mod members;
+mod personal;
 mod registers;
 mod servers;
 mod workload;

@@ -6,6 +6,8 @@
 //! directory of keys from before an erasure that somebody has put back.
 //!
 //! A value that is sealed while its subject is erased is one from before the erasure.
+mod store;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -13,9 +15,9 @@ use std::sync::Arc;
 use enact_journal::{AppendError, EntityKey, Journal, Kind, Seq, SubjectKeys, SubjectKeysError};
 use enact_rebel::{Reference, Sealed, Value};
 use enact_sync::Mutex;
-use sha2::{Digest, Sha256};
-use tokio::task::spawn_blocking;
+use serde::{Deserialize, Serialize};
 
+pub use self::store::{Keeping, KeyStore};
 use super::committer::{Append, CommitError, Tail};
 use super::error::EntityError;
 use super::progress::Progress;
@@ -30,10 +32,30 @@ const ID: &str = "all";
 
 /// Seals and opens personal values.
 ///
-/// Made by [`Engine::keep_personal`]; all clones of an engine share it.
+/// Cheap to clone; all clones are one. Engines that share one, which have a part of the entities each, open what any of them has sealed.
+#[derive(Clone)]
 pub struct Vault {
-    keys: Arc<SubjectKeys>,
-    /// Those of each subject, in order.
+    keys: Arc<dyn KeyStore>,
+    /// The last generation of each subject that was erased, as far as it was recorded here.
+    erased: Arc<Mutex<HashMap<EntityKey, u32>>>,
+}
+
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vault").finish_non_exhaustive()
+    }
+}
+
+impl From<SubjectKeys> for Vault {
+    fn from(keys: SubjectKeys) -> Self {
+        Self::new(Arc::new(keys))
+    }
+}
+
+/// What an engine needs to erase.
+pub(super) struct Erasing {
+    vault: Vault,
+    /// The erasures of each subject, in order.
     erasures: Mutex<HashMap<EntityKey, Vec<Erasure>>>,
     key: EntityKey,
     tail: Arc<Tail>,
@@ -41,9 +63,18 @@ pub struct Vault {
     turn: tokio::sync::Mutex<()>,
 }
 
-impl fmt::Debug for Vault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Vault").finish_non_exhaustive()
+impl Erasing {
+    fn note(&self, erasure: Erasure) {
+        let mut erased = self.vault.erased.lock();
+        let generation = erased.entry(erasure.subject.clone()).or_default();
+        *generation = erasure.generation.max(*generation);
+        drop(erased);
+        self.erasures.lock().entry(erasure.subject.clone()).or_default().push(erasure);
+    }
+
+    /// When the personal values of `subject` were erased, in order.
+    pub(super) fn of(&self, subject: &EntityKey) -> Vec<Erasure> {
+        self.erasures.lock().get(subject).cloned().unwrap_or_default()
     }
 }
 
@@ -86,7 +117,7 @@ pub enum VaultError {
 }
 
 /// Why a subject is not erased.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum EraseError {
     /// The engine has no keys of subjects.
@@ -112,15 +143,40 @@ pub enum EraseError {
     },
     /// The erasure is recorded, and its key may still be there.
     #[error(
-        "the erasure is recorded, and the key is not destroyed yet: {cause}; ask again, or start anew, which destroys it"
+        "the erasure is recorded, and the key is not destroyed yet: {why}; ask again, or start anew, which destroys it"
     )]
     NotDestroyed {
         /// Why.
-        cause: SubjectKeysError,
+        why: String,
+    },
+    /// The keys do not say whether there is one. Nothing was erased.
+    #[error("the keys cannot be used, and nothing was erased: {why}")]
+    Keys {
+        /// Why.
+        why: String,
+    },
+    /// No node serves the shard of the subject at this moment. Nothing was erased.
+    #[error("no node serves {subject} at this moment, and nothing was erased: ask again")]
+    Moved {
+        /// The subject.
+        subject: EntityKey,
+    },
+    /// The node that has the subject was asked, and has not answered.
+    #[error(
+        "the node that has {subject} does not answer: its personal values may be erased by now or later; ask again"
+    )]
+    Unanswered {
+        /// The subject.
+        subject: EntityKey,
     },
 }
 
 impl Vault {
+    /// One that seals and opens with these keys.
+    pub fn new(keys: impl KeyStore) -> Self {
+        Self { keys: Arc::new(keys), erased: Arc::default() }
+    }
+
     /// Seals a value of `subject`, which gets a key if it has none.
     ///
     /// # Errors
@@ -131,52 +187,30 @@ impl Vault {
     pub async fn seal(&self, subject: &Reference, value: &Value) -> Result<Kept, VaultError> {
         let text = name(subject)?.to_string();
         let clear = record::encode(value);
-        let sealed = loop {
-            if let Some(sealed) = self.keys.seal(&text, &clear)? {
-                break sealed;
-            }
-            let (keys, subject) = (Arc::clone(&self.keys), text.clone());
-            finished(spawn_blocking(move || keys.create(&subject))).await?;
-        };
-        let fingerprint = self.keys.fingerprint(&text, &clear)?;
-        // Without a key by now, no value is the one that was sent before.
-        let fingerprint = fingerprint.unwrap_or_else(|| Sha256::digest(&sealed.bytes).into());
-        let sealed = Sealed { subject: subject.clone(), generation: sealed.generation, bytes: sealed.bytes };
+        let enact_journal::Sealed { generation, bytes, fingerprint } = self.keys.seal(&text, &clear).await?;
+        let sealed = Sealed { subject: subject.clone(), generation, bytes };
         Ok(Kept { value: Value::Sealed(Arc::new(sealed)), fingerprint })
     }
 
     /// What was sealed; nothing if it was erased.
     ///
-    /// Reads one key from its file.
-    ///
     /// # Errors
     /// See [`VaultError`].
-    pub fn open(&self, sealed: &Sealed) -> Result<Option<Value>, VaultError> {
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn open(&self, sealed: &Sealed) -> Result<Option<Value>, VaultError> {
         let subject = &sealed.subject;
         let entity = name(subject)?;
-        let erased = self.erasures.lock().get(&entity).and_then(|of| of.last()).map(|last| last.generation);
+        let erased = self.erased.lock().get(&entity).copied();
         if erased.is_some_and(|generation| sealed.generation <= generation) {
             return Ok(None);
         }
-        let clear = self.keys.unseal(&entity.to_string(), sealed.generation, &sealed.bytes)?;
+        let clear = self.keys.unseal(&entity.to_string(), sealed.generation, &sealed.bytes).await?;
         let decode = |clear: Vec<u8>| {
             record::decode(&clear).map_err(|cause| VaultError::Value { subject: subject.clone(), cause })
         };
         clear.map(decode).transpose()
-    }
-
-    /// When the personal values of `subject` were erased, in order.
-    pub fn erasures(&self, subject: &EntityKey) -> Vec<Erasure> {
-        self.erasures.lock().get(subject).cloned().unwrap_or_default()
-    }
-
-    fn note(&self, erasure: Erasure) {
-        self.erasures.lock().entry(erasure.subject.clone()).or_default().push(erasure);
-    }
-
-    async fn destroy(&self, subject: &EntityKey, generation: u32) -> Result<bool, SubjectKeysError> {
-        let (keys, subject) = (Arc::clone(&self.keys), subject.to_string());
-        finished(spawn_blocking(move || keys.destroy(&subject, generation))).await
     }
 }
 
@@ -195,8 +229,8 @@ async fn finished<T>(task: tokio::task::JoinHandle<T>) -> T {
 }
 
 impl<M: Model, J: Journal> Engine<M, J> {
-    /// Keeps personal values with these keys, from before the first command on. Every key is destroyed of which the journal says that
-    /// its subject was erased.
+    /// Keeps personal values in this vault, or one over these keys, from before the first command on. Every key is destroyed of which the
+    /// journal says that its subject was erased.
     ///
     /// ```
     /// use std::time::Duration;
@@ -229,9 +263,9 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// engine.submit(Command { key: key.clone(), event, then: Vec::new(), idempotency: None, deadline }).await?;
     ///
     /// let Value::Sealed(name) = name else { unreachable!("what was sealed") };
-    /// assert_eq!(vault.open(&name)?, Some(Value::String("Ada".into())));
+    /// assert_eq!(vault.open(&name).await?, Some(Value::String("Ada".into())));
     /// engine.erase(&key, None).await?;
-    /// assert_eq!(vault.open(&name)?, None);
+    /// assert_eq!(vault.open(&name).await?, None);
     /// # Ok(())
     /// # }
     /// ```
@@ -241,28 +275,25 @@ impl<M: Model, J: Journal> Engine<M, J> {
     ///
     /// # Panics
     /// Outside of a tokio runtime, and when called twice.
-    pub async fn keep_personal(&self, keys: SubjectKeys) -> Result<(), VaultError> {
-        let key = EntityKey::new(CLASS, ID).expect("a valid name");
-        let vault = Vault {
-            keys: Arc::new(keys),
+    pub async fn keep_personal(&self, vault: impl Into<Vault>) -> Result<(), VaultError> {
+        let erasing = Erasing {
+            vault: vault.into(),
             erasures: Mutex::default(),
             tail: Arc::new(Tail::default()),
             turn: tokio::sync::Mutex::default(),
-            key,
+            key: EntityKey::new(CLASS, ID).expect("a valid name"),
         };
-        let (keys, recorded) = (Arc::clone(&vault.keys), self.shared.recorded_erasures(&vault).await?);
-        let destroying = spawn_blocking(move || {
-            let destroy = |erasure: &Erasure| keys.destroy(&erasure.subject.to_string(), erasure.generation).map(drop);
-            recorded.iter().try_for_each(destroy).map(|()| recorded)
-        });
-        finished(destroying).await?.into_iter().for_each(|erasure| vault.note(erasure));
-        self.shared.vault.set(vault).expect("the first keys");
+        for erasure in self.shared.recorded_erasures(&erasing).await? {
+            erasing.vault.keys.destroy(&erasure.subject.to_string(), erasure.generation).await?;
+            erasing.note(erasure);
+        }
+        assert!(self.shared.erasing.set(erasing).is_ok(), "the first keys");
         Ok(())
     }
 
     /// What seals and opens personal values, if there are keys for them.
     pub fn vault(&self) -> Option<&Vault> {
-        self.shared.vault.get()
+        self.shared.erasing.get().map(|erasing| &erasing.vault)
     }
 
     /// Erases all personal values of `subject` that are stored so far, wherever they are: its key is destroyed when this returns, and
@@ -284,8 +315,8 @@ impl<M: Model, J: Journal> Engine<M, J> {
 }
 
 impl<M: Model, J: Journal> Shared<M, J> {
-    async fn recorded_erasures(&self, vault: &Vault) -> Result<Vec<Erasure>, EntityError> {
-        let records = self.journal.read(&vault.key, Seq::NONE).await.map_err(EntityError::from)?;
+    async fn recorded_erasures(&self, erasing: &Erasing) -> Result<Vec<Erasure>, EntityError> {
+        let records = self.journal.read(&erasing.key, Seq::NONE).await.map_err(EntityError::from)?;
         let erasure = |stored: enact_journal::Record| match Record::<M::Event>::decode(&stored.payload) {
             Ok(Record::Erased(erasure)) => Ok(*erasure),
             Ok(_) => Err(EntityError::Misplaced { entity: stored.entity, seq: stored.seq }),
@@ -295,27 +326,29 @@ impl<M: Model, J: Journal> Shared<M, J> {
     }
 
     async fn erase(&self, subject: EntityKey, by: Option<String>) -> Result<Erasure, EraseError> {
-        let vault = self.vault.get().ok_or(EraseError::NoKeys)?;
-        let _turn = vault.turn.lock().await;
-        let Some(generation) = vault.keys.generation(&subject.to_string()) else {
-            let last = vault.erasures(&subject).pop();
+        let erasing = self.erasing.get().ok_or(EraseError::NoKeys)?;
+        let (keys, name) = (&erasing.vault.keys, subject.to_string());
+        let _turn = erasing.turn.lock().await;
+        let generation = keys.generation(&name).await;
+        let Some(generation) = generation.map_err(|cause| EraseError::Keys { why: cause.to_string() })? else {
+            let last = erasing.of(&subject).pop();
             return last.ok_or(EraseError::NothingSealed { subject });
         };
         let at = self.clock.certain_time(self.time.time());
         let erasure = Erasure { tx: TxId::fresh(), subject, generation, at, by };
-        self.record_erasure(vault, &erasure).await?;
-        let destroyed = vault.destroy(&erasure.subject, generation).await;
-        destroyed.map_err(|cause| EraseError::NotDestroyed { cause })?;
-        vault.note(erasure.clone());
+        self.record_erasure(erasing, &erasure).await?;
+        let destroyed = keys.destroy(&name, generation).await;
+        destroyed.map_err(|cause| EraseError::NotDestroyed { why: cause.to_string() })?;
+        erasing.note(erasure.clone());
         tracing::info!(subject = %erasure.subject, generation, "erased the personal values of a subject");
         Ok(erasure)
     }
 
-    async fn record_erasure(&self, vault: &Vault, erasure: &Erasure) -> Result<(), EraseError> {
+    async fn record_erasure(&self, erasing: &Erasing, erasure: &Erasure) -> Result<(), EraseError> {
         let record = Record::<M::Event>::Erased(Box::new(erasure.clone()));
-        let (kind, payload, tail) = (Kind(record.kind()), record.encode(), Arc::clone(&vault.tail));
-        let append = Append { key: vault.key.clone(), tail, kind, payload, depends_on: None };
-        let progress = Progress::new(erasure.tx, vault.key.clone(), moment(FAR));
+        let (kind, payload, tail) = (Kind(record.kind()), record.encode(), Arc::clone(&erasing.tail));
+        let append = Append { key: erasing.key.clone(), tail, kind, payload, depends_on: None };
+        let progress = Progress::new(erasure.tx, erasing.key.clone(), moment(FAR));
         match self.committer.append(vec![append], None, &progress, || ()).await {
             Ok(_) => {
                 self.announcer.announce();
