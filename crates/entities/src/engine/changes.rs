@@ -199,9 +199,11 @@ impl<M: Model, J: Journal> Shared<M, J> {
         Ok(Some(stretch.finish(is_whole)))
     }
 
-    /// Whether the journal has a record at `place` or behind it.
+    /// Whether the journal has, or had, a record at `place` or behind it.
     async fn reaches(&self, place: Position) -> Result<bool, EntityError> {
-        if place.0 <= self.read_up_to.load(Ordering::Relaxed) {
+        // Records at the end may have been discarded.
+        let has_place = self.journal.volume().last.is_some_and(|last| place <= last);
+        if has_place || place.0 <= self.read_up_to.load(Ordering::Relaxed) {
             return Ok(true);
         }
         let found = self.journal.feed(Position(place.0 - 1), 1).await?;

@@ -6,14 +6,15 @@ use enact_entities::{
     Answer, Attempt, Branch, Changes, Cursor, Decision, Durability, EngineOptions, EntityChange, HistoryPart, Prepared,
     ReadError, Record, Slot, Strategy, Timestamp, TxId, Work,
 };
-use enact_journal::{EntityKey, Fault, Journal, Kind, Memory, NewRecord, Seq};
+use enact_journal::{EntityKey, Fault, Journal, Kind, Memory, NewRecord, Position, Seq};
 use enact_journal_kit::sim::SimDisk;
 use tokio::time::timeout;
 
 use crate::histories::{Overtaken, overtaken, submit};
+use crate::support::altered::Altered;
 use crate::support::bank::Event;
 use crate::support::chance::{Chance, for_seeds};
-use crate::support::client::{Bank, LONG, bank, book, command, open, reopened};
+use crate::support::client::{Bank, LONG, bank, bank_over, book, command, open, reopened, repeatable};
 use crate::support::{key, tx};
 
 /// What is compared of a change.
@@ -317,6 +318,25 @@ async fn changes_that_cannot_be_read_are_an_error() {
     assert_eq!(page(&bank, Cursor::START, 10).await.changes.len(), 1);
     bank.shutdown(LONG).await.expect("the journal closes");
     assert_eq!(bank.changes(Cursor::START, 10, LONG).await, Err(ReadError::Stopping));
+}
+
+/// Answers that nobody asks for any more are discarded, also if the journal ends with them.
+#[tokio::test]
+async fn a_cursor_behind_records_that_were_discarded_is_the_journals_own() {
+    let mut journal = Memory::new();
+    let bank = bank(&journal, EngineOptions::default());
+    let last = of_accounts(&bank, 3).await;
+    bank.submit(repeatable(command("Account/0", Event::Deposit(100)), "d-1", 1)).await.expect("possible");
+    let end = page(&bank, last, 10).await.next;
+    let records = journal.feed(Position::START, 100).await.expect("readable");
+    for kept in [records.len() - 3, records.len() - 2] {
+        journal = journal.crash();
+        let altered = Altered::without_records_behind(journal.clone(), records[kept].position);
+        let bank = bank_over(altered, EngineOptions::default());
+        assert_eq!(page(&bank, end, 10).await, Changes { changes: vec![], next: end, has_more: false });
+        let after: Cursor = "18446744073709551615.18446744073709551615.1".parse().expect("a cursor");
+        assert_eq!(bank.changes(after, 10, LONG).await, Err(ReadError::Ahead { after }));
+    }
 }
 
 /// A bank of this many accounts, and the cursor behind the last one.

@@ -1,6 +1,5 @@
 //! At the deadline there is an answer, whatever is waited for.
 
-use std::future::{Future, pending};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::thread::{self, JoinHandle};
@@ -10,13 +9,11 @@ use enact_entities::{
     Awaited, Command, Doubt, Durability, Engine, EngineOptions, Millis, ReadError, ReadMode, Receipt, ShutdownError,
     Strategy, SubmitError, View,
 };
-use enact_journal::{
-    AppendError, CloseError, EntityKey, Fault, Journal, Limits, Memory, NewRecord, Position,
-    ReadError as JournalReadError, Record, Seq, Snapshot, SnapshotError,
-};
+use enact_journal::{EntityKey, Fault, Journal, Memory};
 use enact_journal_kit::sim::{Hang, SimDisk};
 use tokio::time::Instant;
 
+use crate::support::altered::Altered;
 use crate::support::bank::{Bank as _, Event, Hand, State};
 use crate::support::client::{
     Bank, LONG, balance, bank_over, book, command, disk_with_an_account, keyed_deposit, open, reopened, repeatable,
@@ -207,68 +204,14 @@ async fn a_stop_does_not_wait_for_a_disk_that_hangs() {
     drop(hanging);
 }
 
-/// A journal that never says where the records of an entity end.
-struct Endless(Memory);
-
-impl Journal for Endless {
-    fn last(&self, _: &EntityKey) -> impl Future<Output = Result<Seq, JournalReadError>> + Send + use<> {
-        pending()
-    }
-
-    fn append(
-        &self,
-        batch: Vec<NewRecord>,
-    ) -> impl Future<Output = Result<Position, AppendError>> + Send + 'static + use<> {
-        self.0.append(batch)
-    }
-
-    fn read(
-        &self,
-        entity: &EntityKey,
-        after: Seq,
-    ) -> impl Future<Output = Result<Vec<Record>, JournalReadError>> + Send + use<> {
-        self.0.read(entity, after)
-    }
-
-    fn feed(
-        &self,
-        after: Position,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<Record>, JournalReadError>> + Send + use<> {
-        self.0.feed(after, limit)
-    }
-
-    fn save_snapshot(
-        &self,
-        snapshot: Snapshot,
-    ) -> impl Future<Output = Result<(), SnapshotError>> + Send + 'static + use<> {
-        self.0.save_snapshot(snapshot)
-    }
-
-    fn load_snapshot(
-        &self,
-        entity: &EntityKey,
-    ) -> impl Future<Output = Result<Option<Snapshot>, JournalReadError>> + Send + use<> {
-        self.0.load_snapshot(entity)
-    }
-
-    fn limits(&self) -> Limits {
-        self.0.limits()
-    }
-
-    fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {
-        self.0.close()
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entity_that_was_loaded_is_appended_to_without_asking_where_its_records_end() {
     let journal = Memory::new();
-    let bank = bank_over(Endless(journal.clone()), EngineOptions::default());
+    let bank = bank_over(Altered::without_ends(journal.clone()), EngineOptions::default());
     bank.submit(command("Account/A", Event::Open(10_000))).await.expect("possible");
     bank.submit(deposit(1)).await.expect("possible");
     assert_eq!(bank.shutdown(LONG).await, Ok(()));
-    let bank = bank_over(Endless(journal.crash()), EngineOptions::default());
+    let bank = bank_over(Altered::without_ends(journal.crash()), EngineOptions::default());
     bank.submit(deposit(1)).await.expect("possible");
     assert_eq!(balance(&bank, "Account/A").await, 10_002);
 }
@@ -276,7 +219,7 @@ async fn an_entity_that_was_loaded_is_appended_to_without_asking_where_its_recor
 #[tokio::test(flavor = "multi_thread")]
 async fn a_journal_that_cannot_take_the_record_is_named_at_the_deadline() {
     let journal = Memory::new();
-    let bank = bank_over(Endless(journal.clone()), EngineOptions::default());
+    let bank = bank_over(Altered::without_ends(journal.clone()), EngineOptions::default());
     bank.submit(command("Account/A", Event::Open(10_000))).await.expect("possible");
     // Where its records end is asked anew after a refusal.
     journal.fail_next(Fault::Refused);

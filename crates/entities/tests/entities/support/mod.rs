@@ -1,5 +1,6 @@
 //! What the tests share: a bank written by hand, the same bank in Rebel, and a network that misbehaves on command.
 
+pub(crate) mod altered;
 pub(crate) mod bank;
 pub(crate) mod chance;
 pub(crate) mod client;
