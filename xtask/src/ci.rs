@@ -238,7 +238,7 @@ fn benchmarks_of_the_served_bank() -> Outcome {
     run_to_end(nodes)
 }
 
-/// What runs under a model checker. The longest exploration of loom takes five minutes of one core, and runs beside the others, as the
+/// What runs under a model checker. What loom explores takes minutes of one core, and runs beside the others, as the
 /// build of the released program does.
 fn models() -> Outcome {
     let mut transactions = model("enact-stm", "loom", "--test models");
