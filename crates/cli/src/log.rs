@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{mem, panic, thread};
 
+use enact_entities::{Origin, REQUEST_SPANS};
 use enact_rebel::Report;
-use enact_server::{REQUEST_SPANS, current_request};
 use parking_lot::{Condvar, Mutex};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Subscriber};
@@ -87,7 +87,9 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> std::fmt::Result {
-        let Some(id) = current_request() else { return self.line.format_event(context, writer, event) };
+        let Some(id) = Origin::with_current(|origin| origin.request().to_owned()) else {
+            return self.line.format_event(context, writer, event);
+        };
         let mut line = String::new();
         self.line.format_event(context, Writer::new(&mut line), event)?;
         // It needs no escapes.

@@ -7,7 +7,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use enact_server::{JoinTrace, REQUEST_SPANS};
+use enact_entities::REQUEST_SPANS;
+use enact_server::JoinTrace;
 use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry::{Context, KeyValue};

@@ -131,8 +131,8 @@ pub use self::coordinator::{
 pub use self::engine::{
     Awaited, Command, DelayCount, DiskState, Doubt, DurationCounts, Durations, Engine, EngineOptions, Entities,
     EntityError, EraseError, EventCount, Keeping, Kept, KeyStore, Link, ManualClock, Membership, MessageError, Metrics,
-    Network, News, NodeCounts, OTHER, ReadError, Receipt, Retention, ShutdownError, Standing, SubmitError, SystemClock,
-    Transport, Vault, VaultError, Waits, WallClock, timer_key,
+    Network, News, NodeCounts, OTHER, Origin, REQUEST_SPANS, ReadError, Receipt, Retention, ShutdownError, Standing,
+    SubmitError, SystemClock, Transport, Vault, VaultError, Waits, WallClock, timer_key,
 };
 pub use self::message::{Decide, Precommit, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{

@@ -14,7 +14,7 @@ use axum::Json as JsonBody;
 use axum::body::{Bytes, HttpBody};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use enact_entities::{Entities, Rebel};
+use enact_entities::{Entities, Origin, Rebel};
 use enact_rebel::{Caller, Class, Event};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -162,7 +162,8 @@ async fn answer<E: Entities<Model = Rebel>>(
     let class = api.class(stated.class)?;
     let event = exposed(class, stated.event)?;
     let span = traces::of_command(class.name(), event.name());
-    let answered = submit(api, caller, (class, event), stated, over).await;
+    let origin = Origin::current().map(|batch| batch.within(span.clone()));
+    let answered = Origin::scope(origin, submit(api, caller, (class, event), stated, over)).await;
     traces::command_ended(&span, &answered);
     answered
 }

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use std::vec;
 
 use axum::Json;
 use axum::extract::Query;
@@ -19,7 +20,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
-use enact_entities::{Changes, Cursor, Entities, EntityChange, News, ReadError, Rebel, Snapshot, Tombstone, Vault};
+use enact_entities::{
+    Changes, Cursor, Entities, EntityChange, News, Origin, ReadError, Rebel, Snapshot, Tombstone, Vault,
+};
 use enact_journal::EntityKey;
 use enact_rebel::{EventCall, Instance};
 use futures_util::stream::{self, Stream, StreamExt};
@@ -37,7 +40,6 @@ use crate::limits::{Peer, Stopping};
 use crate::personal::{Erased, Hidden, shown};
 use crate::problem::{InvalidParameter, Problem};
 use crate::readers::Readers;
-use crate::request_id::current_request;
 use crate::shares::Share;
 use crate::{envelope, outcome};
 
@@ -295,8 +297,8 @@ struct Follower<E> {
     /// Whether the last reading has left something.
     has_more: bool,
     last_told: Instant,
-    /// That of the request, which has been answered when something goes wrong.
-    request_id: String,
+    /// The request, which has been answered when something goes wrong.
+    origin: Option<Origin>,
     _share: Share,
 }
 
@@ -304,7 +306,6 @@ impl<E: Entities<Model = Rebel>> Follower<E> {
     fn new(entities: E, asked: Asked, right: Option<Right>, share: Share) -> Self {
         // Before the first look, so that nothing is missed behind it.
         let (news, now) = (entities.news(), Instant::now());
-        let request_id = current_request().unwrap_or_default();
         Self {
             entities,
             asked,
@@ -313,21 +314,26 @@ impl<E: Entities<Model = Rebel>> Follower<E> {
             looked_at: now,
             has_more: false,
             last_told: now,
-            request_id,
+            origin: Origin::current(),
             _share: share,
         }
     }
 
     /// What the client is told, `first` and what comes after it, until the server stops or cannot read.
     fn told(self, first: Vec<Event>, stopping: Stopping) -> impl Stream<Item = Result<Event, Infallible>> + Send {
-        let batches = stream::unfold(self, async |mut follower| match follower.next().await {
-            Ok(events) => Some((stream::iter(events), follower)),
+        let batches = stream::unfold(self, |follower| Origin::scope(follower.origin.clone(), follower.more()));
+        stream::iter(first).chain(batches.flatten()).map(Ok).take_until(Box::pin(stopping.wait()))
+    }
+
+    /// What the client is told next, if it is not cut off.
+    async fn more(mut self) -> Option<(stream::Iter<vec::IntoIter<Event>>, Self)> {
+        match self.next().await {
+            Ok(events) => Some((stream::iter(events), self)),
             Err(error) => {
-                tracing::warn!(%error, request_id = follower.request_id, "a client that follows the changes is cut off");
+                tracing::warn!(%error, "a client that follows the changes is cut off");
                 None
             }
-        });
-        stream::iter(first).chain(batches.flatten()).map(Ok).take_until(Box::pin(stopping.wait()))
+        }
     }
 
     /// The next changes, as soon as there are any.

@@ -140,11 +140,10 @@ pub use listener::{BindError, CONNECTIONS_MAX, Exposure, FAREWELL, HEAD_TIMEOUT,
 pub use rates::{RATE_MAX, Rate, RateError};
 pub use readers::{Readers, ReadersError, RoleDemand, RoleDemandError};
 pub use reloading::FILES_CHECK_EVERY;
-pub use request_id::current_request;
 pub use tls::{PEM_BYTES_MAX, Tls, TlsError, TlsFiles};
 pub use tokens::{
     CALLER_NAME_BYTES_MAX, TOKEN_ROLES_MAX, TOKENS_BYTES_MAX, Token, TokenLineError, TokenRefusal, Tokens, TokensError,
     caller_from_outside,
 };
-pub use traces::{JoinTrace, REQUEST_SPANS};
+pub use traces::JoinTrace;
 pub use value::to_json;

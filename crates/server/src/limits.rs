@@ -18,6 +18,7 @@ use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use enact_entities::Origin;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument, Span, debug, debug_span};
@@ -166,7 +167,7 @@ impl Guard {
         let span = debug_span!("request", method = %head.method, path = %head.uri.path());
         let start = (!span.is_disabled()).then(Instant::now);
         let trace = self.traces.map_or_else(Span::none, |join| traces::of_request(join, &head, &id));
-        let (of, traced) = (id.clone(), trace.clone());
+        let origin = id.origin(trace.clone());
         let answering = async move {
             let mut peer = head.extensions.remove::<Peer>().unwrap_or_default();
             if !is_health(head.uri.path()) {
@@ -181,7 +182,7 @@ impl Guard {
                 problem.of_request(id.as_str()).into_response()
             });
             traces::answered(&trace, response.status());
-            response.headers_mut().insert(REQUEST_ID, id.value());
+            response.headers_mut().insert(REQUEST_ID, id.into_value());
             if let Some(connection) = peer.connection {
                 connection.answered(retry_after(&response));
             }
@@ -191,7 +192,7 @@ impl Guard {
             }
             response
         };
-        of.scope(traced, answering.instrument(span)).await
+        Origin::scope(Some(origin), answering.instrument(span)).await
     }
 
     fn check(&self, head: &Parts) -> Result<(), Problem> {

@@ -9,7 +9,7 @@
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
-use enact_entities::TxId;
+use enact_entities::{REQUEST_SPANS, TxId};
 use tracing::field::{Empty, display};
 use tracing::{Span, info_span};
 
@@ -17,9 +17,6 @@ use crate::command::Told;
 use crate::metrics::Endpoint;
 use crate::problem::Problem;
 use crate::request_id::{RequestId, with_current_span};
-
-/// The target of the spans of requests, and of commands of a batch.
-pub const REQUEST_SPANS: &str = "enact::request";
 
 /// Makes a span, which nobody has used yet, a part of the trace that the headers of its request name.
 pub type JoinTrace = fn(&Span, &HeaderMap);

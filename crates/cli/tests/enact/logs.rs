@@ -54,6 +54,29 @@ async fn every_line_is_json_when_asked_for_and_those_of_a_request_have_its_id() 
     assert!(lines.iter().any(|line| line["message"].as_str().is_some_and(|text| text.contains("W002"))), "{lines:#?}");
 }
 
+/// The engine reads the records of an object in a task of its own.
+#[tokio::test]
+async fn what_the_engine_logs_while_it_works_for_a_request_has_its_id() {
+    let (_directory, spec) = place();
+    let server = start(&spec, &[]);
+    let (status, _) = server.post("/Account/A/Open", json!({ "initialDeposit": "EUR 77.00" })).await;
+    assert_eq!(status.as_u16(), 200);
+    server.signal(Signal::TERM);
+    assert!(server.ended().0.success());
+    let server = start(&spec, &["--log-format", "json"]);
+    let log = spec.with_file_name("data").join("segment-0000000001.log");
+    let mut bytes = fs::read(&log).expect("ours");
+    let account = bytes.windows(9).position(|bytes| bytes == b"Account/A").expect("it has a record");
+    bytes[account + 8] ^= 1;
+    fs::write(&log, bytes).expect("ours");
+    let request = http().get(server.url("/Account/A")).header("x-request-id", "look-for-me");
+    assert_eq!(request.send().await.expect("serving").status().as_u16(), 500);
+    let lines = lines(server);
+    let of_request: Vec<_> = lines.iter().filter(|line| line["request_id"] == "look-for-me").collect();
+    let targets: Vec<_> = of_request.iter().map(|line| &line["target"]).collect();
+    assert_eq!(targets, ["enact_entities::engine::entity", "enact_server::outcome"], "{lines:#?}");
+}
+
 #[tokio::test]
 async fn a_start_says_what_it_found_and_an_end_says_why_in_the_same_format() {
     let (_directory, spec) = place();

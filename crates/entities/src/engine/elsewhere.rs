@@ -28,6 +28,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::decisions::Decisions;
 use super::envelope::{Envelope, MessageError, Preparation, Unrecorded};
+use super::origin;
 use super::promises::Promises;
 use super::transaction::Transaction;
 use super::transport::Transport;
@@ -316,7 +317,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
             Envelope::Said { message, unrecorded } => self.heard(elsewhere, message, unrecorded),
             Envelope::LetDue { entity, by, left_ms, coordinator, tx } if elsewhere.engine_of(&entity).is_none() => {
                 let engine = Arc::clone(self);
-                tokio::spawn(async move {
+                origin::spawn(async move {
                     let due = engine.let_due(&entity, by);
                     let due = tokio::time::timeout(Duration::from_millis(left_ms), due).await;
                     let has_happened = matches!(due, Ok(Ok(_)));
@@ -389,7 +390,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
         for output in nobody.step(CoordinatorInput::Heard(heard), self.clock.now()) {
             if let CoordinatorOutput::Append { write, .. } = output {
                 let is_known = elsewhere.has_ended(tx);
-                return drop(tokio::spawn(Arc::clone(self).dismiss(nobody, write, is_known)));
+                return drop(origin::spawn(Arc::clone(self).dismiss(nobody, write, is_known)));
             }
         }
     }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Weak};
 
 use enact_journal::{AppendError, EntityKey, Journal, Kind, Position, Seq, Snapshot as Image};
 use tokio::sync::oneshot;
+use tracing::Span;
 
 use super::clock::Clock;
 use super::committer::{Append, CommitError, Committer, Tail};
@@ -23,6 +24,7 @@ use super::memory::Footprint;
 use super::metrics::{ClassCounts, EventIds};
 use super::news::Announcer;
 use super::order::Order;
+use super::origin::{self, Origin};
 use super::progress::Progress;
 use super::timers::{Note, Timers};
 use super::turns::{Answer, Turns};
@@ -48,10 +50,11 @@ type Answered<T> = Answer<Result<T, EntityError>>;
 /// Owes somebody an answer.
 type Debt<T> = oneshot::Sender<Result<T, EntityError>>;
 
-/// A vote that is owed, to whom if that is not a coordinator elsewhere, and on which events.
+/// A vote that is owed, to whom if that is not a coordinator elsewhere, on which events, and within which span.
 struct Voting<M: Model> {
     debt: Option<Debt<Vote<M::Event>>>,
     events: Option<EventIds>,
+    _span: Span,
 }
 
 /// What is said in a turn to the one whose turn it is.
@@ -197,7 +200,7 @@ impl<M: Model, J: Journal> Entity<M, J> {
                     return Some(Heard::Vote(vote));
                 }
                 Said::Vote(vote) => {
-                    if let Some(Voting { debt, events }) = self.votes.remove(&(message.tx, message.attempt)) {
+                    if let Some(Voting { debt, events, .. }) = self.votes.remove(&(message.tx, message.attempt)) {
                         self.count(&vote, events.as_ref());
                         debt.into_iter().for_each(|debt| pay(debt, Ok(vote.clone())));
                     }
@@ -367,7 +370,7 @@ impl<M: Model, J: Journal> Entity<M, J> {
         if let Some(elsewhere) = &elsewhere {
             elsewhere.promises.depart();
         }
-        tokio::spawn(async move {
+        origin::spawn(async move {
             let progress = Progress::new(tx, key.clone(), moment(FAR));
             let records = appends.len() as u64;
             let mut unrecorded = None;
@@ -445,7 +448,8 @@ impl<M: Model, J: Journal> Entity<M, J> {
         }
         let names = work.events().map(|event| self.of.model.event_name(event));
         let events = self.of.told.counts.as_ref().map(|counts| counts.ids(names));
-        let is_new = self.votes.insert((tx, attempt), Voting { debt: None, events }).is_none();
+        let span = Origin::with_current(|origin| origin.promise(&self.of.key, tx)).unwrap_or_else(Span::none);
+        let is_new = self.votes.insert((tx, attempt), Voting { debt: None, events, _span: span }).is_none();
         self.kept = Some(live);
         self.step(Asker::Nobody, Input::Prepare(prepare));
         if is_new {
@@ -476,7 +480,7 @@ impl<M: Model, J: Journal> Entity<M, J> {
         }
         self.count_delay(tx);
         let (debt, answer) = Answer::later();
-        self.votes.insert((tx, attempt), Voting { debt: Some(debt), events });
+        self.votes.insert((tx, attempt), Voting { debt: Some(debt), events, _span: Span::none() });
         answer
     }
 

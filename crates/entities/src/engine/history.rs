@@ -14,7 +14,7 @@ use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout_at;
 
 use super::error::{Awaited, EntityError, ReadError};
-use super::{Engine, Shared, moment};
+use super::{Engine, Shared, moment, origin};
 use crate::model::Model;
 use crate::participant::{HistoryOf, HistoryPart, history};
 use crate::record::Record;
@@ -58,7 +58,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
         self.check_readable(key)?;
         let turn = Arc::clone(&self.shared.histories).acquire_owned().await.expect("never closed");
         let (shared, entity) = (Arc::clone(&self.shared), key.clone());
-        let reading = tokio::spawn(async move {
+        let reading = origin::spawn(async move {
             let _turn = turn;
             shared.replayed(&entity, part).await
         });

@@ -27,6 +27,7 @@ use super::elsewhere::{Elsewhere, Inbox, Letter};
 use super::envelope::Envelope;
 use super::error::{Awaited, Doubt, EntityError, SubmitError};
 use super::loading::{Loading, Stage};
+use super::origin;
 use super::progress::{Late, Progress};
 use super::requests::{self, Repeatable};
 use super::timers::Note;
@@ -163,7 +164,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         let (tx, told) = (self.tx, self.told.take());
         match rest {
             None => self.let_go(),
-            Some(rest) => drop(tokio::spawn(self.tell_rest(rest, Vec::new()))),
+            Some(rest) => drop(origin::spawn(self.tell_rest(rest, Vec::new()))),
         }
         told.unwrap_or(Err(SubmitError::InDoubt { tx, doubt: Doubt::Failed, graph: Vec::new() }))
     }
@@ -308,7 +309,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         if acks.is_empty() {
             return release();
         }
-        tokio::spawn(async move {
+        origin::spawn(async move {
             for ack in acks {
                 if let Err(cause) = ack.await {
                     // The entity is recovered from the journal, where it finds what was decided.
@@ -693,8 +694,8 @@ impl Future for UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        if let (Some(running), Ok(runtime)) = (self.running.take(), Handle::try_current()) {
-            runtime.spawn(running);
+        if let (Some(running), Ok(_)) = (self.running.take(), Handle::try_current()) {
+            drop(origin::spawn(running));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use enact_journal::{EntityKey, Journal};
 use enact_sync::Mutex;
 
-use super::{Engine, Shared};
+use super::{Engine, Shared, origin};
 use crate::model::Model;
 
 /// Brings messages from one engine to others, and knows which engine has which entity.
@@ -150,7 +150,7 @@ impl<M: Model, J: Journal> Transport for Place<M, J> {
         if network.delay.is_zero() {
             return network.deliver(&engine, &message);
         }
-        tokio::spawn(async move {
+        origin::spawn(async move {
             tokio::time::sleep(network.delay).await;
             network.deliver(&engine, &message);
         });

@@ -35,6 +35,8 @@ use futures_util::FutureExt;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
+use super::origin::{self, Origin};
+
 /// How many turns of others a thread takes in a row.
 const TURNS_IN_A_ROW: usize = 16;
 
@@ -72,7 +74,7 @@ impl<S: Send + 'static> Turns<S> {
             Poll::Ready(made) => turns.made(made),
             Poll::Pending => {
                 let turns = Arc::clone(&turns);
-                tokio::spawn(async move { turns.made(making.await) });
+                origin::spawn(async move { turns.made(making.await) });
             }
         }
         turns
@@ -109,6 +111,9 @@ impl<S: Send + 'static> Turns<S> {
                 }
                 Place::Taken(queue) => {
                     let (answer, awaited) = oneshot::channel();
+                    // The thread that takes it may work for another request.
+                    let origin = Origin::current();
+                    let turn = move |state: &mut S| Origin::sync_scope(origin, || turn(state));
                     // Nobody may be left to hear it.
                     queue.push_back(Box::new(move |state| drop(answer.send(turn(state)))));
                     return Answer::Queued(awaited);
@@ -295,6 +300,31 @@ mod tests {
             let all = turns.take(|numbers| Answer::now(numbers.clone()));
             assert_eq!(all.await, Ok(numbers.collect()));
         });
+    }
+
+    /// The thread works for one request, and takes turns for another one and for none.
+    #[test]
+    fn a_turn_that_another_thread_takes_is_for_the_request_that_it_is_asked_for() {
+        let origin = |request: &str| Origin::new(request.into(), tracing::Span::none());
+        let (runtime, turns) = (runtime(), counter());
+        let ((begin, begun), (over, wait)) = (mpsc::channel(), mpsc::channel());
+        let occupied = Arc::clone(&turns);
+        let thread = thread::spawn(move || {
+            Origin::sync_scope(Some(origin("own")), || {
+                drop(occupied.take(move |_| {
+                    begin.send(()).expect("the test goes on");
+                    wait.recv().expect("the test goes on");
+                    Answer::now(())
+                }));
+            });
+        });
+        begun.recv().expect("the thread goes on");
+        let told = || turns.take(|_| Answer::now(Origin::with_current(|origin| origin.request().to_owned())));
+        let (other, none) = (Origin::sync_scope(Some(origin("other")), told), told());
+        over.send(()).expect("the thread waits");
+        thread.join().expect("no panic");
+        assert_eq!(runtime.block_on(other), Ok(Some("other".to_owned())));
+        assert_eq!(runtime.block_on(none), Ok(None));
     }
 
     #[test]
