@@ -4,9 +4,13 @@
 //! further spans are dropped: no request waits, and none fails. The log says once that spans are not taken, and once when they are again.
 //! What the library would log each time is left out.
 
+#[cfg(feature = "nats")]
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+#[cfg(feature = "nats")]
+use enact_cluster::Propagation;
 use enact_entities::REQUEST_SPANS;
 use enact_server::JoinTrace;
 use opentelemetry::propagation::TextMapPropagator;
@@ -107,6 +111,20 @@ pub(crate) const JOIN: JoinTrace = |span, headers| {
     let named = TraceContextPropagator::new().extract_with_context(&Context::new(), &HeaderExtractor(headers));
     // A span that nobody takes up has no trace.
     let _ = span.set_parent(named);
+};
+
+/// How other nodes of a cluster are told the place of a span, by the same names.
+#[cfg(feature = "nats")]
+pub(crate) const PROPAGATION: Propagation = Propagation {
+    tell: |span| {
+        let mut told = HashMap::new();
+        TraceContextPropagator::new().inject_context(&span.context(), &mut told);
+        told.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+    },
+    join: |span, told| {
+        let told: HashMap<String, String> = told.iter().cloned().collect();
+        let _ = span.set_parent(TraceContextPropagator::new().extract_with_context(&Context::new(), &told));
+    },
 };
 
 fn endpoint(url: &str) -> Option<Url> {

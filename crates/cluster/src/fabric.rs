@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use async_nats::{Client, Request, RequestErrorKind, Subject};
+use async_nats::{Client, HeaderMap, Request, RequestErrorKind, Subject};
 use enact_entities::{
     Changes, Command, Cursor, EntityKey, EraseError, Erasure, History, HistoryPart, ReadError, ReadMode, Receipt,
     SubmitError, TxId, View,
@@ -50,6 +50,19 @@ pub(crate) enum Question<E> {
         subject: EntityKey,
         by: Option<String>,
     },
+}
+
+impl<E> Question<E> {
+    /// What it asks for, in a word.
+    pub(crate) const fn what(&self) -> &'static str {
+        match self {
+            Self::Submit { .. } => "command",
+            Self::Read { .. } => "read",
+            Self::History { .. } => "history",
+            Self::Changes { .. } => "changes",
+            Self::Erase { .. } => "erasure",
+        }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -98,18 +111,20 @@ pub(crate) const ASK: &str = "ask";
 /// The last part of the subject of messages between engines.
 pub(crate) const ENGINE: &str = "engine";
 
-/// Asks one question and waits for its answer no longer than `patience`.
+/// Asks one question, with these headers if there are any, and waits for its answer no longer than `patience`.
 pub(crate) async fn ask<Q: Serialize, A: DeserializeOwned>(
     client: &Client,
     subject: String,
     question: &Q,
+    headers: Option<HeaderMap>,
     patience: Duration,
 ) -> Result<A, Unasked> {
     let payload = encode(question);
     if payload.len() + HEADERS_MAX > client.server_info().max_payload {
         return Err(Unasked::TooLarge);
     }
-    let request = Request::new().payload(payload.into()).timeout(Some(patience));
+    let mut request = Request::new().payload(payload.into()).timeout(Some(patience));
+    request.headers = headers;
     let answer = client.send_request(subject, request).await.map_err(|error| match error.kind() {
         RequestErrorKind::NoResponders => Unasked::Nobody,
         _ => Unasked::Unknown,

@@ -38,6 +38,7 @@ mod cluster;
 mod connect;
 mod contract;
 mod fabric;
+mod hop;
 mod hosted;
 mod lease;
 mod node;
@@ -61,6 +62,7 @@ pub use enact_journal::{Identity, Security, SecurityError};
 
 pub use self::cluster::{Cluster, JoinError};
 pub use self::contract::{Adoption, Contract, NotAdopted};
+pub use self::hop::Propagation;
 pub use self::lease::LEASE_MIN;
 pub use self::options::Options;
 pub use self::pin::{MoveError, move_shard};

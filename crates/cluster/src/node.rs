@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_nats::{Client, Subscriber};
-use enact_entities::{Engine, EngineOptions, Model, NodeCounts, Standing, SystemClock, Vault};
+use enact_entities::{Engine, EngineOptions, Model, NodeCounts, Origin, Standing, SystemClock, Vault};
 use enact_journal::nats::{Nats, Options as JournalOptions};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -27,7 +27,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::bucket::{Bucket, Wrote};
 use crate::contract::{Contract, NotAdopted};
-use crate::fabric::{self, ASK, Answer, Order};
+use crate::fabric::{self, ASK, Answer, Order, Question};
+use crate::hop::{self, Propagation};
 use crate::hosted::{Hosted, Moved, Table};
 use crate::lease::Held;
 use crate::proposal::{Stage, Step, Voter};
@@ -434,7 +435,8 @@ impl<M: Model> Node<M> {
     async fn ask_for(&self, shard: u16, holder: &str, incarnation: u64) {
         let hand_over = Order::HandOver { shard, to: self.options.node.clone(), incarnation };
         let patience = DRAIN * 2;
-        let asked = fabric::ask::<_, bool>(&self.client, fabric::node_subject(holder), &hand_over, patience).await;
+        let asked =
+            fabric::ask::<_, bool>(&self.client, fabric::node_subject(holder), &hand_over, None, patience).await;
         match asked {
             Ok(true) => tracing::info!(shard, from = holder, "a shard was handed over"),
             Ok(false) => sleep(PAUSE).await,
@@ -495,7 +497,7 @@ impl<M: Model> Node<M> {
         let own = Claim { node: self.options.node.clone(), incarnation: lease.incarnation(), epoch: Some(epoch) };
         let lease = (!self.options.engine.barrier_reads).then_some(lease);
         let hosted = Arc::new(Hosted::new(shard, epoch, engine, lease, claim));
-        hosted.listen(listen(self.client.clone(), Arc::downgrade(&hosted), messages));
+        hosted.listen(listen(self.client.clone(), Arc::downgrade(&hosted), messages, self.options.traces));
         hosted.maintain();
         self.table.insert(&hosted);
         match self.announce(shard, &own, claim).await {
@@ -665,11 +667,17 @@ fn claim_key(shard: u16) -> String {
 }
 
 /// Takes what others send for a shard.
-async fn listen<M: Model>(client: Client, hosted: Weak<Hosted<M>>, mut messages: Subscriber) {
+async fn listen<M: Model>(
+    client: Client,
+    hosted: Weak<Hosted<M>>,
+    mut messages: Subscriber,
+    traces: Option<Propagation>,
+) {
     while let Some(message) = messages.next().await {
         let Some(hosted) = hosted.upgrade() else { return };
         let Some(to) = message.reply else {
-            if let Err(cause) = hosted.engine.receive(&message.payload) {
+            let origin = hop::sent(traces, message.headers.as_ref());
+            if let Err(cause) = Origin::sync_scope(origin, || hosted.engine.receive(&message.payload)) {
                 tracing::error!(shard = hosted.shard, %cause, "a message between engines is lost");
             }
             continue;
@@ -679,8 +687,11 @@ async fn listen<M: Model>(client: Client, hosted: Weak<Hosted<M>>, mut messages:
         }
         let client = client.clone();
         tokio::spawn(async move {
-            let answer = match fabric::decode(&message.payload) {
-                Some(question) => hosted.answer(question).await,
+            let answer = match fabric::decode::<Question<M::Event>>(&message.payload) {
+                Some(question) => {
+                    let origin = hop::asked(traces, message.headers.as_ref(), question.what());
+                    Origin::scope(origin, hosted.answer(question)).await
+                }
                 None => Err(Moved),
             };
             fabric::reply(&client, to, &answer.unwrap_or(Answer::Moved)).await;

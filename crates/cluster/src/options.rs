@@ -6,6 +6,7 @@ use enact_entities::EngineOptions;
 use enact_journal::nats::Servers;
 
 use crate::Secret;
+use crate::hop::Propagation;
 
 /// How a node joins others.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct Options {
     /// What hides the keys of data subjects from the servers, which keep them for all nodes; without it there are no personal values. None by
     /// default.
     pub subject_keys: Option<Secret>,
+    /// How traces of requests go on at other nodes. Nothing by default: they end at the node that a client asks.
+    pub traces: Option<Propagation>,
     /// How each engine behaves. The entities of all shards that the node owns share the memory. With
     /// [`barrier_reads`](EngineOptions::barrier_reads) what clients are shown does not count on the lease.
     pub engine: EngineOptions,
@@ -48,6 +51,7 @@ impl Options {
             contract: String::new(),
             adopt: false,
             subject_keys: None,
+            traces: None,
             engine: EngineOptions::default(),
         }
     }

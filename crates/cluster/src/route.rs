@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::HeaderMap;
 use async_nats::connection::State;
 use enact_entities::{
     ChangesOf, Command, Cursor, Doubt, EntityError, EntityKey, EraseError, Erasure, HistoryOf, HistoryPart, Model,
@@ -14,6 +15,7 @@ use enact_entities::{
 use tokio::time::{Instant, timeout};
 
 use crate::fabric::{self, ASK, Answer, Question, Unasked};
+use crate::hop;
 use crate::hosted::{Hosted, Moved};
 use crate::node::{Node, count};
 use crate::shard::shard_of;
@@ -79,7 +81,9 @@ impl<M: Model> Node<M> {
         let patience = command.deadline + ON_ITS_WAY;
         let question = Question::Submit { tx, command: command.clone() };
         let subject = fabric::shard_subject(shard, epoch, ASK);
-        match fabric::ask::<_, Answer<M::State, M::Event>>(&self.client, subject, &question, patience).await {
+        match fabric::ask::<_, Answer<M::State, M::Event>>(&self.client, subject, &question, self.headers(), patience)
+            .await
+        {
             Ok(Answer::Submitted(answer)) => Ok(answer),
             Ok(Answer::Moved) | Err(Unasked::Nobody) => Err(Moved),
             Ok(Answer::Read(_) | Answer::History(_) | Answer::Changes(_) | Answer::Erased(_) | Answer::TooLarge)
@@ -180,7 +184,9 @@ impl<M: Model> Node<M> {
         count(&self.counts.forwarded);
         let question = Question::<M::Event>::Erase { subject: subject.clone(), by: by.map(str::to_owned) };
         let to = fabric::shard_subject(shard, epoch, ASK);
-        match fabric::ask::<_, Answer<M::State, M::Event>>(&self.client, to, &question, ERASING_MAX).await {
+        match fabric::ask::<_, Answer<M::State, M::Event>>(&self.client, to, &question, self.headers(), ERASING_MAX)
+            .await
+        {
             Ok(Answer::Erased(answer)) => Ok(answer),
             Ok(Answer::Moved) | Err(Unasked::Nobody | Unasked::TooLarge) => Err(Moved),
             Ok(_) | Err(Unasked::Unknown) => Ok(Err(EraseError::Unanswered { subject: subject.clone() })),
@@ -223,10 +229,14 @@ impl<M: Model> Node<M> {
     ) -> Result<Answer<M::State, M::Event>, Moved> {
         count(&self.counts.forwarded);
         let subject = fabric::shard_subject(shard, epoch, ASK);
-        match fabric::ask(&self.client, subject, question, left + ON_ITS_WAY).await {
+        match fabric::ask(&self.client, subject, question, self.headers(), left + ON_ITS_WAY).await {
             Ok(Answer::Moved) | Err(_) => Err(Moved),
             Ok(answer) => Ok(answer),
         }
+    }
+
+    fn headers(&self) -> Option<HeaderMap> {
+        hop::headers(self.options.traces)
     }
 
     /// Waits until leases or claims have changed, and no longer than a moment.

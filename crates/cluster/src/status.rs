@@ -250,7 +250,7 @@ pub async fn status(servers: &Servers) -> Result<Status, JoinError> {
 pub async fn drain(servers: &Servers, node: &str, patience: Duration) -> Result<(), JoinError> {
     let (client, bucket) = open(servers).await?;
     let deadline = Instant::now() + patience;
-    let asked = fabric::ask::<_, bool>(&client, fabric::node_subject(node), &Order::Drain, ORDER_MAX).await;
+    let asked = fabric::ask::<_, bool>(&client, fabric::node_subject(node), &Order::Drain, None, ORDER_MAX).await;
     if !matches!(asked, Ok(true)) {
         return Err(JoinError::unreachable(format!("node {node} does not answer")));
     }

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Weak};
 
-use async_nats::Client;
+use async_nats::{Client, HeaderMap};
 use enact_entities::{EntityKey, Model, Transport};
 use tokio::sync::{mpsc, watch};
 
 use crate::fabric::{ENGINE, shard_subject};
+use crate::hop::{self, Propagation};
 use crate::hosted::Table;
 use crate::lease::Held;
 use crate::shard::shard_of;
@@ -15,23 +16,35 @@ use crate::view::View;
 /// How many messages wait to be sent; what is beyond them is lost, and sent again by who waits for an answer.
 const WAITING_MAX: usize = 16 << 10;
 
+/// A message of an engine on its way to another node.
+struct Message {
+    subject: String,
+    headers: Option<HeaderMap>,
+    payload: Vec<u8>,
+}
+
 /// Sends messages of engines, one after the other.
 pub(crate) struct Sender {
-    queue: mpsc::Sender<(String, Vec<u8>)>,
+    queue: mpsc::Sender<Message>,
+    traces: Option<Propagation>,
 }
 
 impl Sender {
     /// A sender, and the task that has to run for it.
-    pub(crate) fn new(client: Client) -> (Self, impl Future<Output = ()> + Send) {
-        let (queue, mut messages) = mpsc::channel::<(String, Vec<u8>)>(WAITING_MAX);
+    pub(crate) fn new(client: Client, traces: Option<Propagation>) -> (Self, impl Future<Output = ()> + Send) {
+        let (queue, mut messages) = mpsc::channel::<Message>(WAITING_MAX);
         let sending = async move {
-            while let Some((subject, payload)) = messages.recv().await {
-                if let Err(cause) = client.publish(subject, payload.into()).await {
+            while let Some(Message { subject, headers, payload }) = messages.recv().await {
+                let sent = match headers {
+                    Some(headers) => client.publish_with_headers(subject, headers, payload.into()).await,
+                    None => client.publish(subject, payload.into()).await,
+                };
+                if let Err(cause) = sent {
                     tracing::debug!(%cause, "a message between engines was not sent");
                 }
             }
         };
-        (Self { queue }, sending)
+        (Self { queue, traces }, sending)
     }
 }
 
@@ -91,7 +104,8 @@ impl<M: Model> Transport for Between<M> {
         let epoch = self.views.borrow().served(shard, &self.contract);
         if let Some(epoch) = epoch {
             // One too many is lost, and sent again.
-            drop(self.sender.queue.try_send((shard_subject(shard, epoch, ENGINE), message)));
+            let (subject, headers) = (shard_subject(shard, epoch, ENGINE), hop::headers(self.sender.traces));
+            drop(self.sender.queue.try_send(Message { subject, headers, payload: message }));
         }
     }
 }

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use super::{Life, Start};
 use crate::contract::{self, Change, ContractError, Examined, Undecided};
 use crate::failure::Failure;
-use crate::{secret, spec};
+use crate::{secret, spec, traces};
 
 /// How many servers keep each record, unless said otherwise.
 const REPLICAS: usize = 3;
@@ -37,6 +37,7 @@ impl Start<'_> {
             contract: spec::digest(sources),
             adopt: args.adopt,
             subject_keys: args.subject_keys_secret.as_deref().map(secret::read).transpose()?,
+            traces: args.traces.is_some().then_some(traces::PROPAGATION),
             engine: self.options.clone(),
             ..Options::new(servers, args.node.clone().unwrap_or_default())
         };

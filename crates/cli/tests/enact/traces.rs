@@ -19,17 +19,17 @@ use tempfile::TempDir;
 use crate::served::{BANK, FREE_PORT, Served, http, serve};
 
 /// A trace, and the span of it that a client asks within.
-const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
-const PARENT: &str = "00f067aa0ba902b7";
+pub(crate) const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+pub(crate) const PARENT: &str = "00f067aa0ba902b7";
 
 /// What takes spans over HTTP, and keeps what it was sent.
-struct Collector {
-    url: String,
+pub(crate) struct Collector {
+    pub(crate) url: String,
     taken: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
 }
 
 impl Collector {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind(FREE_PORT).expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
         let taken = Arc::new(Mutex::new(Vec::new()));
@@ -45,7 +45,7 @@ impl Collector {
     }
 
     /// All spans, and the attributes of who has sent them.
-    fn spans(&self) -> (Vec<Span>, BTreeMap<String, Value>) {
+    pub(crate) fn spans(&self) -> (Vec<Span>, BTreeMap<String, Value>) {
         let (mut spans, mut of_service) = (Vec::new(), BTreeMap::new());
         for request in self.taken.lock().expect("nobody panics").drain(..) {
             for of_resource in request.resource_spans {
@@ -80,7 +80,7 @@ fn answer(mut connection: &TcpStream) -> Option<ExportTraceServiceRequest> {
     Some(ExportTraceServiceRequest::decode(&body[..]).expect("what OTLP says"))
 }
 
-fn attributes(of: &[KeyValue]) -> BTreeMap<String, Value> {
+pub(crate) fn attributes(of: &[KeyValue]) -> BTreeMap<String, Value> {
     let value = |value: &Option<AnyValue>| match value.as_ref().and_then(|value| value.value.as_ref()) {
         Some(Of::StringValue(text)) => json!(text),
         Some(Of::IntValue(number)) => json!(number),
@@ -93,7 +93,7 @@ fn attributes(of: &[KeyValue]) -> BTreeMap<String, Value> {
     by_name
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

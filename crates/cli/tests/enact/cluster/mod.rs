@@ -10,6 +10,7 @@ mod members;
 mod personal;
 mod registers;
 mod servers;
+mod traces;
 mod workload;
 
 use std::collections::BTreeMap;
