@@ -32,7 +32,7 @@ use crate::issuer::Issuer;
 use crate::limits::{Admitted, Guard, Peer};
 use crate::listener::Exposure;
 use crate::metrics::{Endpoint, Requests};
-use crate::openapi::Access;
+use crate::openapi::{Access, Certificates};
 use crate::path::{Part, Place};
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::rates::{Principal, Rate, Rates};
@@ -57,6 +57,8 @@ pub struct Options {
     /// By which tokens and certificates callers are known. Without any, and without an issuer, no request has a caller, whatever its headers
     /// say.
     pub tokens: Option<Tokens>,
+    /// Whether the listener answers clients alone that have a [certificate](crate::TlsFiles::client_authorities), as the description says then.
+    pub demands_certificates: bool,
     /// Whose signed tokens are taken, besides those of `tokens`.
     pub issuer: Option<Issuer>,
     /// Who may read.
@@ -85,6 +87,7 @@ impl Options {
             hosts: Vec::new(),
             exposure: Exposure::Loopback,
             tokens: None,
+            demands_certificates: false,
             issuer: None,
             readers: Readers::default(),
             erasers: None,
@@ -161,11 +164,29 @@ pub struct Router<E: Entities<Model = Rebel>>(Arc<Api<E>>);
 
 /// The interface of `entities`: of an [engine](enact_entities::Engine), or of a node of several.
 pub fn router<E: Entities<Model = Rebel>>(entities: E, options: Options) -> Router<E> {
-    let Options { listen, hosts, exposure, tokens, issuer, readers, erasers, rate, in_flight_max, scratch, traces } =
-        options;
+    let Options {
+        listen,
+        hosts,
+        exposure,
+        tokens,
+        demands_certificates,
+        issuer,
+        readers,
+        erasers,
+        rate,
+        in_flight_max,
+        scratch,
+        traces,
+    } = options;
+    let certificates = match (demands_certificates, &tokens) {
+        (false, _) => Certificates::None,
+        (true, None) => Certificates::Demanded,
+        (true, Some(_)) => Certificates::OfCallers,
+    };
     let credentials = Credentials::new(tokens, issuer);
     let access = if credentials.are_known() { Access::ByTokens } else { Access::Anonymous };
-    let openapi = openapi::document(entities.model().spec(), entities.strategies(), access, &readers, rate);
+    let openapi =
+        openapi::document(entities.model().spec(), entities.strategies(), (access, certificates), &readers, rate);
     let (openapi, readers) = (Bytes::from(openapi), Arc::new(readers));
     let guard = Guard::new(Hosts::new(listen, hosts), traces);
     let (in_flight, batches) = (Shares::new(in_flight_max), Shares::new(batch::BATCHES_MAX));

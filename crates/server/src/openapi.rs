@@ -65,11 +65,22 @@ impl Access {
     }
 }
 
+/// What a client proves by the certificate of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Certificates {
+    /// Nothing: it needs none.
+    None,
+    /// That it may ask.
+    Demanded,
+    /// That it may ask, and perhaps who it is.
+    OfCallers,
+}
+
 /// The document, as JSON.
 pub(crate) fn document(
     spec: &Spec,
     strategies: &Strategies,
-    access: Access,
+    (access, certificates): (Access, Certificates),
     readers: &Readers,
     rate: Option<Rate>,
 ) -> String {
@@ -135,22 +146,35 @@ pub(crate) fn document(
         let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(TOKENS)).build();
         components = components.security_scheme(BEARER, SecurityScheme::Http(scheme));
     }
+    if certificates != Certificates::None {
+        let description = Some(CERTIFICATES.to_owned());
+        let scheme = SecurityScheme::MutualTls { description, deprecated: None, extensions: None };
+        components = components.security_scheme(MUTUAL_TLS, scheme);
+    }
     let introduction = format!("{INTRODUCTION} {}", isolation(spec, strategies));
     let info = InfoBuilder::new().title("Enact").version(env!("CARGO_PKG_VERSION")).description(Some(introduction));
     let mut paths = paths.build();
     if rate.is_some() {
         limit(&mut paths);
     }
+    if certificates != Certificates::None {
+        demand_certificates(&mut paths, certificates);
+    }
     let document = OpenApiBuilder::new().info(info).paths(paths).components(Some(components.build())).build();
     document.to_json().expect("a document of strings and numbers serialises")
 }
 
-/// The name of the security scheme.
+/// The names of the security schemes.
 const BEARER: &str = "bearer";
+const MUTUAL_TLS: &str = "mutualTLS";
 
 const TOKENS: &str = "\
 A token that the operator of the server gave out, or that the issuer that the server trusts has signed. It stands for a caller with \
 roles. Without a token, the certificate of the connection may stand for one; otherwise there is no caller, and no role.";
+
+const CERTIFICATES: &str = "\
+A certificate of an authority that the operator of the server names; the server answers no connection without one. The operator may let it \
+stand for a caller with roles; a request with an `Authorization` is of the caller that this proves, and of no other.";
 
 const INTRODUCTION: &str = "\
 Entities declared by their life cycle, preconditions and effects. A `POST` makes an event happen, in one transaction with \
@@ -602,6 +626,20 @@ fn limit(paths: &mut Paths) {
         let refused =
             retried("The caller, or the client without one, sends more requests than it may; nothing was done");
         operation.responses.responses.insert("429".to_owned(), RefOr::T(refused));
+    }
+}
+
+/// Every operation needs a certificate, whatever else proves its caller; one of a caller needs nothing else.
+fn demand_certificates(paths: &mut Paths, certificates: Certificates) {
+    let certificate = || SecurityRequirement::new(MUTUAL_TLS, [""; 0]);
+    let items = paths.paths.values_mut();
+    for operation in items.flat_map(|item| [&mut item.get, &mut item.post]).flatten() {
+        let others = operation.security.take().unwrap_or_else(|| vec![SecurityRequirement::default()]);
+        let mut ways: Vec<_> = others.into_iter().map(|other| other.add(MUTUAL_TLS, [""; 0])).collect();
+        if certificates == Certificates::OfCallers && !ways.contains(&certificate()) {
+            ways.insert(0, certificate());
+        }
+        operation.security = Some(ways);
     }
 }
 

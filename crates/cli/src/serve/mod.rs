@@ -362,8 +362,20 @@ impl Start<'_> {
         let (listen, issuer, rate) = (address.ip(), issuer.map(|(issuer, _)| issuer), args.rate_limit);
         let traces = args.traces.is_some().then_some(traces::JOIN);
         let erasers = args.erasers.clone();
-        let options =
-            Options { listen, hosts, exposure, tokens, issuer, readers, erasers, rate, in_flight_max, scratch, traces };
+        let options = Options {
+            listen,
+            hosts,
+            exposure,
+            tokens,
+            demands_certificates: args.tls.tls_client_ca.is_some(),
+            issuer,
+            readers,
+            erasers,
+            rate,
+            in_flight_max,
+            scratch,
+            traces,
+        };
         let router = router(entities, options);
         let scheme = if args.tls.tls_cert.is_some() { "https" } else { "http" };
         let listening = format!("listening on {scheme}://{address}");

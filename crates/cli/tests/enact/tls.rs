@@ -189,6 +189,9 @@ async fn with_authorities_of_clients_nobody_is_answered_without_a_certificate_of
             assert_eq!(asked.is_ok(), is_answered, "{identity:?}: {asked:?}");
         }
     }
+    let description = place.client("ca.pem", Some("client"), BOTH).get(server.url("/openapi.json"));
+    let description: Value = description.send().await.expect("answered").json().await.expect("JSON");
+    assert_eq!(description["components"]["securitySchemes"]["mutualTLS"]["type"], "mutualTLS");
 }
 
 /// Who an account was opened by, of a client with this certificate and token; or the status that it got instead.

@@ -2,6 +2,7 @@
 
 use enact_entities::{EngineOptions, Strategies, Strategy};
 use enact_journal::{Fault, Memory};
+use enact_server::{Issuer, IssuerOptions, Options, Readers, RoleDemand, Tokens};
 use serde_json::{Value, json};
 
 use crate::api::{DEFAULTS, basket};
@@ -190,6 +191,46 @@ async fn answers_are_as_described() {
     let full = bank.get("/health/ready").await;
     assert_eq!(full.status, 503);
     conforms(&document, described(&document, "/health/ready", "get", &full), &full.body);
+}
+
+#[tokio::test]
+async fn the_document_says_where_a_certificate_is_needed_and_what_it_stands_in_for() {
+    let (certificate, token) = (json!({ "mutualTLS": [] }), json!({ "bearer": [] }));
+    let both = json!({ "bearer": [], "mutualTLS": [] });
+    let bank = |demands_certificates: bool, has_tokens: bool, has_issuer: bool| {
+        let tokens = has_tokens.then(|| Tokens::parse(b"").expect("well formed"));
+        let issuer = has_issuer.then(|| {
+            let (audience, roles_claim) = ("bank".to_owned(), "roles".to_owned());
+            let options = IssuerOptions { url: "https://issuer.example".to_owned(), audience, roles_claim };
+            Issuer::new(options).expect("an address")
+        });
+        let readers = Readers::default().with("Account", RoleDemand::Caller);
+        let options = |options| Options { tokens, issuer, demands_certificates, readers, ..options };
+        Bank::served(Memory::new(), EngineOptions::default(), options)
+    };
+    for (bank, of_account, of_ticket, of_health) in [
+        (bank(false, true, true), json!([token]), json!([{}, token]), json!(null)),
+        (bank(true, true, true), json!([certificate, both]), json!([certificate, both]), json!([certificate])),
+        (bank(true, false, true), json!([both]), json!([certificate, both]), json!([certificate])),
+    ] {
+        let document = document(&bank).await;
+        serde_json::from_value::<utoipa::openapi::OpenApi>(document.clone()).expect("well formed");
+        let schemes = &document["components"]["securitySchemes"];
+        let scheme = &schemes["mutualTLS"]["type"];
+        assert_eq!(*scheme, if of_health.is_null() { json!(null) } else { json!("mutualTLS") });
+        assert_eq!(schemes["bearer"]["type"], "http");
+        for (path, expected) in [("/Account/{id}", &of_account), ("/Ticket/{id}", &of_ticket), ("/health", &of_health)]
+        {
+            assert_eq!(document["paths"][path]["get"]["security"], *expected, "{path}");
+        }
+    }
+    let document = document(&Bank::served(Memory::new(), EngineOptions::default(), |options| Options {
+        demands_certificates: true,
+        ..options
+    }))
+    .await;
+    assert_eq!(document["components"]["securitySchemes"].as_object().expect("schemes").len(), 1);
+    assert_eq!(document["paths"]["/Account/{id}/Withdraw"]["post"]["security"], json!([certificate]));
 }
 
 #[tokio::test]
