@@ -1,6 +1,52 @@
-//! Authorities and certificates of tests.
+//! Authorities and certificates of tests, and their files.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use enact_journal::Identity;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+
+/// Files of certificates, keys and secrets in a folder, which nobody else may read.
+#[derive(Clone, Debug)]
+pub struct Files(PathBuf);
+
+impl Files {
+    /// Those in `folder`, which is there.
+    pub fn within(folder: impl Into<PathBuf>) -> Self {
+        Self(folder.into())
+    }
+
+    /// The place of the file `name`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes a file.
+    ///
+    /// # Panics
+    /// If that is not possible.
+    pub fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("writable");
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o600)).expect("ours");
+    }
+
+    /// Writes a certificate as `name.pem`, and its key as `name-key.pem`.
+    ///
+    /// # Panics
+    /// As [`write`](Self::write).
+    pub fn keep(&self, name: &str, (certificate, key): (String, String)) -> Identity {
+        let identity = self.identity(name);
+        self.write(&format!("{name}.pem"), &certificate);
+        self.write(&format!("{name}-key.pem"), &key);
+        identity
+    }
+
+    /// The certificate and the key that were written as `name`.
+    pub fn identity(&self, name: &str) -> Identity {
+        Identity { certificates: self.path(&format!("{name}.pem")), key: self.path(&format!("{name}-key.pem")) }
+    }
+}
 
 /// An authority that makes certificates.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::served::{BANK, FREE_PORT, Served, program};
+use crate::served::{BANK, FREE_PORT, Served, program, run};
 
 const PASSWORD: &str = "open-sesame";
 const CA: [&str; 2] = ["--journal-ca", "ca.pem"];
@@ -53,7 +53,7 @@ impl Place {
 
     /// What the program prints, which does what it should.
     fn does(&self, words: &[&str]) -> String {
-        let Output { status, stdout, stderr } = self.command(words).output().expect("it ends");
+        let Output { status, stdout, stderr } = run(self.command(words));
         let said = String::from_utf8([stderr, stdout].concat()).expect("UTF-8");
         assert!(status.success() && !said.contains(PASSWORD), "{words:?}: {status}, {said}");
         said
@@ -61,7 +61,7 @@ impl Place {
 
     /// Checks that the program ends with this status, and says this.
     fn refuses(&self, words: &[&str], status: i32, said: &str) {
-        let output = self.command(words).output().expect("it ends");
+        let output = run(self.command(words));
         let words_of_it = String::from_utf8([output.stderr, output.stdout].concat()).expect("UTF-8");
         assert!(output.status.code() == Some(status) && words_of_it.contains(said), "{words:?}: {words_of_it}");
         assert!(!words_of_it.contains(PASSWORD), "{words_of_it}");

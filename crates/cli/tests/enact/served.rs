@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::LazyLock;
-use std::thread::JoinHandle;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use reqwest::StatusCode;
 use rustix::process::{Pid, Signal, kill_process};
@@ -34,6 +36,9 @@ class Account
       post: this.balance += amount
 "#;
 
+/// How long a command may take that does not serve.
+const RUN_MAX: Duration = Duration::from_secs(60);
+
 /// The client of all tests. It opens a connection for each request, so that none outlives the runtime of a test.
 ///
 /// To make one takes longer than most requests: it reads the certificates of the machine.
@@ -59,7 +64,39 @@ pub(crate) fn program() -> Command {
 
 /// Runs the program to its end.
 pub(crate) fn enact(arguments: &[&str]) -> Output {
-    program().args(arguments).output().expect("the program starts")
+    let mut command = program();
+    command.args(arguments);
+    run(command)
+}
+
+/// Runs `command` to its end.
+///
+/// # Panics
+/// With all that it has said, if it is not over in a minute: it serves, perhaps, where it should refuse to.
+pub(crate) fn run(mut command: Command) -> Output {
+    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null()).spawn();
+    let process = process.as_mut().expect("the program starts");
+    let (stdout, stderr) = (all_of(process.stdout.take()), all_of(process.stderr.take()));
+    let in_time = stdout.recv_timeout(RUN_MAX);
+    let is_late = in_time.is_err();
+    if is_late {
+        process.kill().expect("it runs");
+    }
+    let (stdout, stderr) = (in_time.or_else(|_| stdout.recv()).expect("read"), stderr.recv().expect("read"));
+    let said = || [&stdout, &stderr].map(|said| String::from_utf8_lossy(said));
+    assert!(!is_late, "{command:?} goes on, and has said {:?}", said());
+    Output { status: process.wait().expect("it has ended"), stdout, stderr }
+}
+
+/// What comes out of `pipe` until its end.
+fn all_of(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
+    let (mut pipe, (over, all)) = (pipe.expect("piped"), mpsc::channel());
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).expect("readable");
+        over.send(bytes).expect("waited for");
+    });
+    all
 }
 
 /// A new token of `id`, and its line for the file.
@@ -139,7 +176,7 @@ impl Served {
     /// Begins to read what the program logs.
     pub(crate) fn read_log(&mut self) {
         if let Log::Unread(stderr) = std::mem::replace(&mut self.log, Log::Taken) {
-            self.log = Log::Reading(std::thread::spawn(move || read_all(stderr)));
+            self.log = Log::Reading(thread::spawn(move || read_all(stderr)));
         }
     }
 

@@ -3,16 +3,17 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
 use std::thread;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use enact_journal::nats::{OpenError, Options, Servers};
-use enact_journal::{Identity, Journal, Security, SecurityError};
-use enact_journal_kit::certificates::Authority;
-use enact_journal_kit::contract::block_on;
+use enact_journal::nats::{Nats, OpenError, Options, Servers};
+use enact_journal::{Identity, Journal, NewRecord, Security, SecurityError};
+use enact_journal_kit::certificates::{Authority, Files};
+use enact_journal_kit::contract::{block_on, block_on_for};
 use enact_journal_kit::nats::{Server, program};
 use nkeys::KeyPair;
 use serde_json::{Value, json};
@@ -21,29 +22,24 @@ use tempfile::TempDir;
 use crate::records::{read_all, record};
 use crate::support::{Processes, Single};
 
-/// Files of certificates, keys and secrets.
-struct Files(TempDir);
+/// A folder of files of a server and its clients.
+struct Place {
+    folder: TempDir,
+    files: Files,
+}
 
-impl Files {
+impl Deref for Place {
+    type Target = Files;
+
+    fn deref(&self) -> &Files {
+        &self.files
+    }
+}
+
+impl Place {
     fn new() -> Self {
-        Self(tempfile::tempdir().expect("a directory"))
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).expect("writable");
-        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o600)).expect("ours");
-    }
-
-    /// Writes a certificate and its key.
-    fn keep(&self, name: &str, (certificate, key): (String, String)) -> Identity {
-        let (chain, secret) = (format!("{name}.pem"), format!("{name}-key.pem"));
-        self.write(&chain, &certificate);
-        self.write(&secret, &key);
-        Identity { certificates: self.path(&chain), key: self.path(&secret) }
+        let folder = tempfile::tempdir().expect("a directory");
+        Self { files: Files::within(folder.path()), folder }
     }
 
     /// All that a server and its clients have of `authority`.
@@ -54,15 +50,11 @@ impl Files {
         self.keep("client", authority.certificate_for(&["client"]));
     }
 
-    fn client(&self) -> Identity {
-        Identity { certificates: self.path("client.pem"), key: self.path("client-key.pem") }
-    }
-
     /// By what a client is known to the server.
     fn security(&self) -> Security {
         Security {
             authorities: Some(self.path("trusted.pem")),
-            identity: Some(self.client()),
+            identity: Some(self.identity("client")),
             credentials: Some(self.path("password")),
             allows_plain: false,
         }
@@ -77,7 +69,7 @@ impl Files {
             self.path("server-key.pem"),
             self.path("ca.pem"),
         );
-        Some(Server::start_with(&program()?, self.0.path(), "", &settings))
+        Some(Server::start_with(&program()?, self.folder.path(), "", &settings))
     }
 }
 
@@ -93,9 +85,15 @@ fn refusal(options: Options) -> OpenError {
     refusal
 }
 
+/// Makes `record` durable: for a journal that knows nothing of new files, the servers are away.
+fn append(journal: &Nats, record: NewRecord) {
+    let appended = block_on_for(Duration::from_secs(60), journal.append(vec![record]));
+    appended.expect("it knows the server again").expect("durable");
+}
+
 #[test]
 fn a_journal_over_mutual_tls_outlives_its_server_and_the_certificates_of_all() {
-    let files = Files::new();
+    let files = Place::new();
     files.certify(&Authority::new("one"));
     files.write("password", &format!("{PASSWORD}\n"));
     let Some(mut server) = files.serve() else { return };
@@ -104,24 +102,25 @@ fn a_journal_over_mutual_tls_outlives_its_server_and_the_certificates_of_all() {
     let options = options(&address, files.security());
     assert!(!format!("{options:?}").contains("bank"));
     let journal = block_on(processes.open(options)).expect("it opens");
-    block_on(journal.append(vec![record(1, 0, b"x")])).expect("durable");
+    append(&journal, record(1, 0, b"x"));
     server.restart();
-    block_on(journal.append(vec![record(1, 1, b"y")])).expect("durable");
+    append(&journal, record(1, 1, b"y"));
     server.kill();
     files.certify(&Authority::new("two"));
     server.restart();
-    block_on(journal.append(vec![record(1, 2, b"z")])).expect("durable");
+    append(&journal, record(1, 2, b"z"));
     server.kill();
     files.write("trusted.pem", "");
     files.write("client.pem", "");
     server.restart();
-    block_on(journal.append(vec![record(1, 3, b"!")])).expect("what cannot be used changes nothing");
+    // What cannot be used changes nothing.
+    append(&journal, record(1, 3, b"!"));
     assert_eq!(read_all(&journal).len(), 4);
 }
 
 #[test]
 fn a_server_that_is_not_trusted_or_does_not_trust_is_refused_with_the_reason() {
-    let files = Files::new();
+    let files = Place::new();
     let authority = Authority::new("one");
     files.certify(&authority);
     files.write("password", PASSWORD);
@@ -164,7 +163,7 @@ fn a_server_that_is_not_trusted_or_does_not_trust_is_refused_with_the_reason() {
 
 #[test]
 fn files_and_addresses_that_cannot_be_used_are_named_before_anybody_is_asked() {
-    let files = Files::new();
+    let files = Place::new();
     let authority = Authority::new("one");
     files.certify(&authority);
     files.keep("other", authority.certificate());
@@ -206,7 +205,7 @@ fn files_and_addresses_that_cannot_be_used_are_named_before_anybody_is_asked() {
     ] {
         let refusal = refusal(options(address, security));
         assert!(matches!(&refusal, OpenError::Security(cause) if cause.is_of_settings()), "{refusal:?}");
-        let refusal = refusal.to_string().replace(files.0.path().to_str().expect("UTF-8"), "DIR");
+        let refusal = refusal.to_string().replace(files.folder.path().to_str().expect("UTF-8"), "DIR");
         assert!(refusal.starts_with(said), "{said}: {refusal}");
     }
 }
@@ -230,10 +229,10 @@ fn stripped() -> (u16, thread::JoinHandle<Vec<u8>>) {
 
 #[test]
 fn nothing_is_said_in_the_clear_when_it_must_be_encrypted_whatever_the_server_says() {
-    let files = Files::new();
+    let files = Place::new();
     files.certify(&Authority::new("one"));
     let authorities = Security { authorities: Some(files.path("ca.pem")), ..Security::default() };
-    let identity = Security { identity: Some(files.client()), allows_plain: true, ..Security::default() };
+    let identity = Security { identity: Some(files.identity("client")), allows_plain: true, ..Security::default() };
     let leave = Security { allows_plain: true, ..Security::default() };
     for (scheme, host, security) in [
         ("tls", "127.0.0.1", Security::default()),
@@ -276,28 +275,34 @@ fn signed(by: &KeyPair, subject: &str, kind: &str, more: &Value) -> String {
 #[test]
 fn a_user_is_known_by_a_file_of_credentials_that_is_read_again() {
     let Some(program) = program() else { return };
-    let files = Files::new();
+    let files = Place::new();
     let (operator, account, system) = (KeyPair::new_operator(), KeyPair::new_account(), KeyPair::new_account());
     let limits = json!({
         "limits": { "subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true, "conn": -1, "leaf": -1,
                     "mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1 },
     });
     let of_operator = |key: &KeyPair, more: &Value| signed(&operator, &key.public_key(), "account", more);
-    let settings = format!(
-        "operator: {}
-         system_account: {}
-         resolver: MEMORY
-         resolver_preload: {{ {}: {}, {}: {} }}",
-        signed(&operator, &operator.public_key(), "operator", &json!({})),
-        system.public_key(),
-        system.public_key(),
-        of_operator(&system, &json!({ "limits": { "subs": -1, "data": -1, "payload": -1, "conn": -1 } })),
-        account.public_key(),
-        of_operator(&account, &limits),
-    );
-    let mut server = Server::start_with(&program, files.0.path(), "", &settings);
-    let credentials = |of: &KeyPair| {
-        let user = KeyPair::new_user();
+    // What the server knows: users of the account, but for those that it has revoked.
+    let known = |revoked: &[&KeyPair]| {
+        let mut of_account = limits.clone();
+        of_account["revocations"] = revoked.iter().map(|user| (user.public_key(), json!(2))).collect();
+        let text = format!(
+            "operator: {}
+             system_account: {}
+             resolver: MEMORY
+             resolver_preload: {{ {}: {}, {}: {} }}",
+            signed(&operator, &operator.public_key(), "operator", &json!({})),
+            system.public_key(),
+            system.public_key(),
+            of_operator(&system, &json!({ "limits": { "subs": -1, "data": -1, "payload": -1, "conn": -1 } })),
+            account.public_key(),
+            of_operator(&account, &of_account),
+        );
+        files.write("known.conf", &text);
+    };
+    known(&[]);
+    let mut server = Server::start_with(&program, files.folder.path(), "", "include 'known.conf'");
+    let credentials = |of: &KeyPair, user: &KeyPair| {
         let jwt = signed(of, &user.public_key(), "user", &json!({ "subs": -1, "data": -1, "payload": -1 }));
         let seed = user.seed().expect("its seed");
         format!(
@@ -305,16 +310,18 @@ fn a_user_is_known_by_a_file_of_credentials_that_is_read_again() {
              -----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
         )
     };
-    files.write("bank.creds", &credentials(&account));
-    files.write("stranger.creds", &credentials(&KeyPair::new_account()));
+    let [first, second, stranger] = [(); 3].map(|()| KeyPair::new_user());
+    files.write("bank.creds", &credentials(&account, &first));
+    files.write("stranger.creds", &credentials(&KeyPair::new_account(), &stranger));
     let with = |name: &str| Security { credentials: Some(files.path(name)), ..Security::default() };
     let refused = refusal(options(&server.address(), with("stranger.creds"))).to_string();
     assert!(refused.contains("authorization violation"), "{refused}");
     let mut processes = Processes::default();
     let journal = block_on(processes.open(options(&server.address(), with("bank.creds")))).expect("it opens");
-    block_on(journal.append(vec![record(1, 0, b"x")])).expect("durable");
+    append(&journal, record(1, 0, b"x"));
     server.kill();
-    files.write("bank.creds", &credentials(&account));
+    known(&[&first]);
+    files.write("bank.creds", &credentials(&account, &second));
     server.restart();
-    block_on(journal.append(vec![record(1, 1, b"y")])).expect("durable");
+    append(&journal, record(1, 1, b"y"));
 }

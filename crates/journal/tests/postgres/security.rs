@@ -3,14 +3,14 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::ops::Deref;
 use std::thread;
+use std::time::Duration;
 
-use enact_journal::postgres::{OpenError, Options};
-use enact_journal::{Identity, Journal, Security, SecurityError};
-use enact_journal_kit::certificates::Authority;
-use enact_journal_kit::contract::block_on;
+use enact_journal::postgres::{OpenError, Options, Postgres};
+use enact_journal::{Journal, NewRecord, Security, SecurityError};
+use enact_journal_kit::certificates::{Authority, Files};
+use enact_journal_kit::contract::{block_on, block_on_for};
 use tempfile::TempDir;
 
 use crate::records::{read_all, record};
@@ -22,7 +22,16 @@ const PASSWORD: &str = "open sesame";
 struct Secure {
     single: Single,
     authority: Authority,
-    files: TempDir,
+    files: Files,
+    _folder: TempDir,
+}
+
+impl Deref for Secure {
+    type Target = Files;
+
+    fn deref(&self) -> &Files {
+        &self.files
+    }
 }
 
 impl Secure {
@@ -31,8 +40,9 @@ impl Secure {
         let admin = Admin::of(&single.options());
         admin.does(&format!("ALTER ROLE enact PASSWORD '{PASSWORD}'; CREATE ROLE till LOGIN SUPERUSER; CREATE ROLE admin LOGIN SUPERUSER"));
         drop(admin);
-        let files = tempfile::tempdir().expect("a directory");
-        let mut secure = Self { single, authority: Authority::new("one"), files };
+        let folder = tempfile::tempdir().expect("a directory");
+        let files = Files::within(folder.path());
+        let mut secure = Self { single, authority: Authority::new("one"), files, _folder: folder };
         secure.write("password", &format!("{PASSWORD}\n"));
         // A till is known by its certificate, which has its name, and others by a password.
         let rules =
@@ -61,22 +71,6 @@ impl Secure {
         self.single.server.keep("server-key.pem", &key);
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.files.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).expect("writable");
-        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o600)).expect("ours");
-    }
-
-    fn keep(&self, name: &str, (certificate, key): (String, String)) -> Identity {
-        let (chain, secret) = (format!("{name}.pem"), format!("{name}-key.pem"));
-        self.write(&chain, &certificate);
-        self.write(&secret, &key);
-        Identity { certificates: self.path(&chain), key: self.path(&secret) }
-    }
-
     fn address(&self, user: &str, host: &str) -> String {
         format!("postgres://{user}@{host}:{}/postgres", self.single.server.port())
     }
@@ -90,8 +84,7 @@ impl Secure {
     }
 
     fn with_certificate(&self) -> Security {
-        let identity = Identity { certificates: self.path("client.pem"), key: self.path("client-key.pem") };
-        Security { identity: Some(identity), ..self.trusting() }
+        Security { identity: Some(self.identity("client")), ..self.trusting() }
     }
 }
 
@@ -105,6 +98,12 @@ fn refusal(options: Options) -> OpenError {
     refusal
 }
 
+/// Makes `record` durable: for a journal that knows nothing of new files, the server is away.
+fn append(journal: &Postgres, record: NewRecord) {
+    let appended = block_on_for(Duration::from_secs(60), journal.append(vec![record]));
+    appended.expect("it knows the server again").expect("durable");
+}
+
 #[test]
 fn a_journal_over_tls_outlives_its_server_and_the_certificates_and_password_of_all() {
     let Some(mut secure) = Secure::start() else { return };
@@ -113,21 +112,21 @@ fn a_journal_over_tls_outlives_its_server_and_the_certificates_and_password_of_a
     let address = secure.address("enact", "localhost");
     let bound = options(&format!("{address}?channel_binding=require&sslmode=verify-full"), secure.with_password());
     let journal = block_on(processes.open(bound)).expect("it opens");
-    block_on(journal.append(vec![record(1, 0, b"x")])).expect("durable");
+    append(&journal, record(1, 0, b"x"));
     Admin::of(&options(&secure.address("admin", "127.0.0.1"), Security::default()))
         .does("ALTER ROLE enact PASSWORD 'another'");
     secure.write("password", "another");
     secure.single.server.restart();
-    block_on(journal.append(vec![record(1, 1, b"y")])).expect("durable");
+    append(&journal, record(1, 1, b"y"));
     drop(journal);
 
     let by_certificate = options(&secure.address("till", "localhost"), secure.with_certificate());
     let journal = block_on(processes.open(by_certificate)).expect("it opens");
-    block_on(journal.append(vec![record(1, 2, b"z")])).expect("durable");
+    append(&journal, record(1, 2, b"z"));
     secure.single.server.kill();
     secure.certify("two");
     secure.single.server.restart();
-    block_on(journal.append(vec![record(1, 3, b"!")])).expect("durable");
+    append(&journal, record(1, 3, b"!"));
     assert_eq!(read_all(&journal).len(), 4);
 }
 

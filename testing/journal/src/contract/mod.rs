@@ -34,6 +34,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 use enact_journal::Journal;
 
@@ -117,6 +118,15 @@ macro_rules! contract_tests {
 
 /// Runs a future on this thread and sleeps while it waits.
 pub fn block_on<F: Future>(future: F) -> F::Output {
+    block_on_until(None, future).unwrap_or_else(|| unreachable!("it has for ever"))
+}
+
+/// The same for a future that a fault would keep waiting for ever: nothing if it is not ready within `span`.
+pub fn block_on_for<F: Future>(span: Duration, future: F) -> Option<F::Output> {
+    block_on_until(Some(Instant::now() + span), future)
+}
+
+fn block_on_until<F: Future>(over: Option<Instant>, future: F) -> Option<F::Output> {
     struct Unpark(Thread);
 
     impl Wake for Unpark {
@@ -129,8 +139,12 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
+            Poll::Ready(output) => return Some(output),
+            Poll::Pending => match over.map(|over| over.saturating_duration_since(Instant::now())) {
+                None => thread::park(),
+                Some(Duration::ZERO) => return None,
+                Some(left) => thread::park_timeout(left),
+            },
         }
     }
 }
