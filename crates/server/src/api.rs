@@ -74,7 +74,7 @@ pub struct Options {
     /// The directory of the file that queries are answered from, which has no name and vanishes with the process; where the system keeps such
     /// files if there is none.
     pub scratch: Option<PathBuf>,
-    /// How the span of a request joins the trace that its headers name. Without it, requests have no [spans](crate::REQUEST_SPANS).
+    /// How the span of a request joins the trace that its headers name. Without it, requests have no [spans](enact_entities::REQUEST_SPANS).
     pub traces: Option<JoinTrace>,
 }
 

@@ -9,6 +9,15 @@ use tempfile::TempDir;
 
 use crate::served::{BANK, FREE_PORT, Served, enact, http, serve};
 
+const PERSON: &str = r#"
+class Person
+  name: String @personal
+  initial unknown
+    on Register(called: String @personal): known
+      post: this.name = called
+  known
+"#;
+
 fn place() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().expect("a place for the test");
     let spec = directory.path().join("bank.rebel");
@@ -54,27 +63,41 @@ async fn every_line_is_json_when_asked_for_and_those_of_a_request_have_its_id() 
     assert!(lines.iter().any(|line| line["message"].as_str().is_some_and(|text| text.contains("W002"))), "{lines:#?}");
 }
 
-/// The engine reads the records of an object in a task of its own.
+/// The engine reads the records of an object, and erases a subject, in tasks of its own.
 #[tokio::test]
 async fn what_the_engine_logs_while_it_works_for_a_request_has_its_id() {
-    let (_directory, spec) = place();
-    let server = start(&spec, &[]);
+    let (directory, spec) = place();
+    fs::write(&spec, format!("{BANK}{PERSON}")).expect("writable");
+    let keys = directory.path().join("keys");
+    let flags = ["--log-format", "json", "--subject-keys", keys.to_str().expect("UTF-8")];
+    let server = start(&spec, &flags);
     let (status, _) = server.post("/Account/A/Open", json!({ "initialDeposit": "EUR 77.00" })).await;
     assert_eq!(status.as_u16(), 200);
-    server.signal(Signal::TERM);
-    assert!(server.ended().0.success());
-    let server = start(&spec, &["--log-format", "json"]);
+    lines(server);
+    let server = start(&spec, &flags);
     let log = spec.with_file_name("data").join("segment-0000000001.log");
     let mut bytes = fs::read(&log).expect("ours");
     let account = bytes.windows(9).position(|bytes| bytes == b"Account/A").expect("it has a record");
     bytes[account + 8] ^= 1;
     fs::write(&log, bytes).expect("ours");
-    let request = http().get(server.url("/Account/A")).header("x-request-id", "look-for-me");
-    assert_eq!(request.send().await.expect("serving").status().as_u16(), 500);
+    let (status, _) = server.post("/Person/ada/Register", json!({ "called": "Ada" })).await;
+    assert_eq!(status.as_u16(), 200);
+    for (request, id, status) in [
+        (http().get(server.url("/Account/A")), "look-for-me", 500),
+        (http().post(server.url("/Person/ada/-/erase")).json(&json!({})), "erase-ada", 200),
+    ] {
+        let answer = request.header("x-request-id", id).send().await.expect("serving");
+        assert_eq!(answer.status().as_u16(), status, "{id}");
+    }
     let lines = lines(server);
-    let of_request: Vec<_> = lines.iter().filter(|line| line["request_id"] == "look-for-me").collect();
-    let targets: Vec<_> = of_request.iter().map(|line| &line["target"]).collect();
-    assert_eq!(targets, ["enact_entities::engine::entity", "enact_server::outcome"], "{lines:#?}");
+    for (id, expected) in [
+        ("look-for-me", &["enact_entities::engine::entity", "enact_server::outcome"][..]),
+        ("erase-ada", &["enact_entities::engine::vault"]),
+    ] {
+        let of_request = lines.iter().filter(|line| line["request_id"] == id);
+        let targets: Vec<_> = of_request.map(|line| line["target"].as_str().expect("a text")).collect();
+        assert_eq!(targets, expected, "{lines:#?}");
+    }
 }
 
 #[tokio::test]

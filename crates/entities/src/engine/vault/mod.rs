@@ -310,7 +310,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
         let ticket = Ticket::take(&self.shared).map_err(|error| EraseError::Closed { why: error.to_string() })?;
         let (subject, by) = (subject.clone(), by.map(str::to_owned));
         let erasing = async move { ticket.engine().erase(subject, by).await };
-        finished(tokio::spawn(erasing)).await
+        finished(super::origin::spawn(erasing)).await
     }
 }
 
