@@ -19,6 +19,7 @@ mod isolation;
 mod line;
 mod memory;
 mod nesting;
+mod origins;
 mod panicking_methods;
 mod panics;
 mod personal;
