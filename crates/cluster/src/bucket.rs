@@ -203,17 +203,18 @@ impl Bucket {
         let asked = timeout(ANSWER_MAX, self.context.get_stream(format!("J{shard}"))).await;
         match asked.map_err(|late| late.to_string())? {
             Ok(_) => Ok(true),
-            Err(cause) => match cause.kind() {
-                GetStreamErrorKind::JetStream(cause) if cause.error_code() == ErrorCode::STREAM_NOT_FOUND => Ok(false),
-                _ => Err(cause.to_string()),
-            },
+            Err(cause) if is_missing(&cause.kind()) => Ok(false),
+            Err(cause) => Err(cause.to_string()),
         }
     }
 
-    /// How the journal of the shard is kept; nothing if it has none, or no server knows.
-    pub(crate) async fn kept(&self, shard: u16) -> Result<Option<Kept>, String> {
-        let asked = timeout(ANSWER_MAX * 2, self.context.get_stream(format!("J{shard}"))).await;
-        let Ok(Ok(stream)) = asked else { return Ok(None) };
+    /// How `stream` is kept: by nobody if no server knows; nothing if there is none.
+    pub(crate) async fn kept(&self, stream: &str) -> Option<Kept> {
+        let stream = match timeout(ANSWER_MAX * 2, self.context.get_stream(stream)).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(cause)) if is_missing(&cause.kind()) => return None,
+            Ok(Err(_)) | Err(_) => return Some(Kept::default()),
+        };
         let Info { state, cluster, .. } = stream.cached_info();
         let cluster = cluster.clone().unwrap_or_default();
         let leader = cluster.leader.map(|server| Replica { server, is_current: true, lag: 0 });
@@ -223,7 +224,7 @@ impl Bucket {
             lag: peer.lag.unwrap_or(0),
         });
         let missing = state.last_sequence - state.messages.min(state.last_sequence);
-        Ok(Some(Kept { last: state.last_sequence, missing, replicas: leader.into_iter().chain(others).collect() }))
+        Some(Kept { last: state.last_sequence, missing, replicas: leader.into_iter().chain(others).collect() })
     }
 
     /// How far the clock of the servers is from the one here, in milliseconds; less than the way there and back does not count.
@@ -269,6 +270,11 @@ impl Bucket {
             }
         }
     }
+}
+
+/// Whether a stream cannot be got because there is none.
+pub(crate) fn is_missing(kind: &GetStreamErrorKind) -> bool {
+    matches!(kind, GetStreamErrorKind::JetStream(cause) if cause.error_code() == ErrorCode::STREAM_NOT_FOUND)
 }
 
 /// Shows what `watch` tells, as soon as that is all there was at its beginning, until it says nothing for a time.

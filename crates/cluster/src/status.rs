@@ -15,6 +15,7 @@ use crate::connect::connect;
 use crate::fabric::{self, Order};
 use crate::proposal::Stage;
 use crate::settings::settings;
+use crate::subject_keys;
 use crate::view::View;
 
 /// How far the clocks of machines may be apart: events carry the time of their node, and timers fire by it.
@@ -31,6 +32,8 @@ pub struct Status {
     pub nodes: Vec<NodeStatus>,
     /// The shards, in order.
     pub shards: Vec<ShardStatus>,
+    /// The servers that keep the keys of personal values, the leader first; nothing if there are no keys.
+    pub subject_keys: Option<Vec<Replica>>,
     /// How far the clock of a server is from the one here, in milliseconds.
     pub clock_difference_ms: u64,
     /// Why the last contract that was to follow the present one was refused, if one was and none was tried since.
@@ -121,6 +124,20 @@ pub enum Problem {
         /// How many messages it is behind.
         lag: u64,
     },
+    /// The keys of personal values are kept by too few servers.
+    FewReplicasOfKeys {
+        /// How many servers keep them.
+        replicas: usize,
+    },
+    /// No server leads those that keep the keys of personal values: nothing personal can be stored, and nobody erased.
+    NoLeaderOfKeys,
+    /// A server with the keys of personal values is behind, or is not heard of.
+    LaggingKeys {
+        /// The server.
+        server: String,
+        /// How many messages it is behind.
+        lag: u64,
+    },
     /// The programs of the nodes are not all of one version.
     Versions {
         /// Those that there are.
@@ -157,6 +174,18 @@ impl fmt::Display for Problem {
             }
             Self::Lagging { shard, server, lag } => {
                 write!(f, "shard {shard}: server {server} is {lag} messages behind, or is not heard of")
+            }
+            Self::FewReplicasOfKeys { replicas } => write!(
+                f,
+                "the keys of personal values are kept by {replicas} servers, and one may be lost only of {REPLICAS_MIN}: `nats stream edit \
+                 {} --replicas {REPLICAS_MIN}`",
+                subject_keys::NAME
+            ),
+            Self::NoLeaderOfKeys => {
+                write!(f, "the keys of personal values have no leader: bring back most of the servers that keep them")
+            }
+            Self::LaggingKeys { server, lag } => {
+                write!(f, "the keys of personal values: server {server} is {lag} messages behind, or is not heard of")
             }
             Self::Versions { versions } => write!(f, "nodes have versions {}: finish the upgrade", versions.join(", ")),
             Self::Waiting { nodes } => {
@@ -196,6 +225,9 @@ impl Status {
                 lag: replica.lag,
             }));
         }
+        if let Some(replicas) = &self.subject_keys {
+            problems.extend(problems_of_keys(replicas));
+        }
         let versions: BTreeSet<&String> = self.nodes.iter().map(|node| &node.version).collect();
         if versions.len() > 1 {
             problems.push(Problem::Versions { versions: versions.into_iter().cloned().collect() });
@@ -228,12 +260,19 @@ pub async fn status(servers: &Servers) -> Result<Status, JoinError> {
     let view = bucket.look().await.map_err(JoinError::unreachable)?;
     let mut shards = Vec::new();
     for shard in 0..settings.shards {
-        let kept = bucket.kept(shard).await.map_err(JoinError::unreachable)?;
+        let kept = bucket.kept(&format!("J{shard}")).await;
         shards.push(shard_status(shard, &view, kept));
     }
+    let subject_keys = bucket.kept(subject_keys::NAME).await.map(|kept| kept.replicas);
     let clock_difference_ms = bucket.clock_difference().await.map_err(JoinError::unreachable)?;
     let nodes = node_statuses(&view, settings.shards);
-    Ok(Status { nodes, shards, clock_difference_ms, refused: settings.refused.map(|refused| refused.why) })
+    Ok(Status {
+        nodes,
+        shards,
+        subject_keys,
+        clock_difference_ms,
+        refused: settings.refused.map(|refused| refused.why),
+    })
 }
 
 /// Lets `node` give all its shards to others, and waits until it has none; it goes on to answer requests by asking them, until
@@ -273,6 +312,17 @@ async fn open(servers: &Servers) -> Result<(Client, Bucket), JoinError> {
     let client = connect(servers, "enact cluster").await?;
     let bucket = Bucket::existing(&client).await?;
     Ok((client, bucket))
+}
+
+fn problems_of_keys(replicas: &[Replica]) -> Vec<Problem> {
+    let few = match replicas.len() {
+        0 => Some(Problem::NoLeaderOfKeys),
+        replicas @ ..REPLICAS_MIN => Some(Problem::FewReplicasOfKeys { replicas }),
+        _ => None,
+    };
+    let lagging = replicas.iter().filter(|replica| !replica.is_current);
+    let lagging = lagging.map(|replica| Problem::LaggingKeys { server: replica.server.clone(), lag: replica.lag });
+    few.into_iter().chain(lagging).collect()
 }
 
 fn node_statuses(view: &View, shards: u16) -> Vec<NodeStatus> {
@@ -320,7 +370,13 @@ mod tests {
             is_waiting: false,
             shards: 2,
         };
-        Status { nodes: vec![node], shards: vec![shard(0), shard(1)], clock_difference_ms: 3, refused: None }
+        Status {
+            nodes: vec![node],
+            shards: vec![shard(0), shard(1)],
+            subject_keys: Some(["h1", "h2", "h3"].map(replica).to_vec()),
+            clock_difference_ms: 3,
+            refused: None,
+        }
     }
 
     #[test]
@@ -334,17 +390,25 @@ mod tests {
         status.shards[1].epoch = None;
         status.shards[1].missing = 2;
         status.shards[1].replicas.truncate(2);
+        let keys = status.subject_keys.as_mut().expect("there are keys");
+        keys.truncate(2);
+        (keys[1].is_current, keys[1].lag) = (false, 4);
         let expected = [
             Problem::Missing { shard: 1, missing: 2 },
             Problem::Unserved { shard: 1 },
             Problem::FewReplicas { shard: 1, replicas: 2 },
             Problem::Lagging { shard: 0, server: "h3".to_owned(), lag: 9 },
+            Problem::FewReplicasOfKeys { replicas: 2 },
+            Problem::LaggingKeys { server: "h2".to_owned(), lag: 4 },
             Problem::Versions { versions: vec!["0.1.0".to_owned(), "0.2.0".to_owned()] },
             Problem::Waiting { nodes: vec!["b".to_owned()] },
             Problem::Clocks { difference_ms: 1_001 },
         ];
         assert_eq!(status.problems(), expected);
         status.shards[0].replicas.clear();
-        assert!(status.problems().contains(&Problem::NoLeader { shard: 0 }));
+        status.subject_keys = Some(Vec::new());
+        let problems = status.problems();
+        assert!(problems.contains(&Problem::NoLeader { shard: 0 }) && problems.contains(&Problem::NoLeaderOfKeys));
+        assert!(Status { subject_keys: None, ..sound() }.problems().is_empty(), "there are none");
     }
 }

@@ -35,6 +35,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use self::entry::Entry;
 pub use self::entry::Secret;
 use self::known::Known;
+pub(crate) use self::stream::NAME;
 use self::stream::{PATIENCE, PAUSE, Put, Stream};
 use crate::JoinError;
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{DeliverPolicy, ReplayPolicy, push};
-use async_nats::jetstream::context::{GetStreamErrorKind, PublishErrorKind};
+use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::stream::{
     Config, DiscardPolicy, LastRawMessageErrorKind, RawMessageErrorKind, RetentionPolicy, StorageType, Stream as Opened,
 };
-use async_nats::jetstream::{self, Context, ErrorCode};
+use async_nats::jetstream::{self, Context};
 use async_nats::{Client, HeaderMap};
 use futures_util::StreamExt;
 use parking_lot::Mutex;
@@ -17,9 +17,10 @@ use tokio::time::{sleep, timeout};
 
 use super::entry::{Entry, Secret};
 use super::known::Known;
+use crate::bucket::is_missing;
 use crate::{JoinError, fabric};
 
-const NAME: &str = "enact-subject-keys";
+pub(crate) const NAME: &str = "enact-subject-keys";
 const SUBJECT: &str = "enact.subject-key";
 /// Where the stream says which secret hides its keys.
 const SECRET: &str = "enact-secret";
@@ -196,8 +197,4 @@ impl Stream {
 
 fn unreadable(sequence: u64) -> String {
     format!("message {sequence} of the stream {NAME} cannot be read by this version of the program")
-}
-
-fn is_missing(kind: &GetStreamErrorKind) -> bool {
-    matches!(kind, GetStreamErrorKind::JetStream(cause) if cause.error_code() == ErrorCode::STREAM_NOT_FOUND)
 }
