@@ -5,12 +5,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use enact_sync::unmodelled::Arc;
-
-use super::Runnable;
+use super::own_queue::{Machine, Task};
 use super::pace::{Pace, nanos};
 use super::policy::{Backlog, COST_OF_A_MOVE_NS};
-use crate::cell::ActorCell;
 
 /// Of how many runs one is timed: a prime, so that it is not always the same of those that take turns.
 const RUNS_PER_TIMING: u32 = 7;
@@ -45,32 +42,38 @@ impl LastCost {
 }
 
 /// A run that is timed.
-struct Timing {
-    cell: Arc<ActorCell>,
+struct Timing<A> {
+    actor: A,
     begun: Instant,
     /// When it has made another actor runnable for the first time.
     pushed: Option<Instant>,
 }
 
+type ActorOf<M> = <<M as Machine>::Task as Task>::Actor;
+
 /// What a worker knows of what its runs cost.
-#[derive(Default)]
-pub(super) struct Costs {
+pub(super) struct Costs<M: Machine> {
     /// Whether runs are timed, because they are long and there are other workers.
     are_timed: bool,
     pace: Pace,
     running: Cost,
-    timing: Option<Timing>,
+    timing: Option<Timing<ActorOf<M>>>,
     /// How many runs more are not timed.
     skips: u32,
     /// What each of those in the queue costs, on average.
     queued_ns: u64,
 }
 
-impl Costs {
+impl<M: Machine> Costs<M> {
+    pub(super) fn new() -> Self {
+        let (pace, running) = (Pace::default(), Cost::default());
+        Self { are_timed: false, pace, running, timing: None, skips: 0, queued_ns: 0 }
+    }
+
     /// Those of a worker that has had long runs.
     #[cfg(all(test, not(any(enact_loom, enact_shuttle))))]
     pub(super) fn of_long_runs() -> Self {
-        Self { are_timed: true, ..Self::default() }
+        Self { are_timed: true, ..Self::new() }
     }
 
     /// Counts a run that is about to begin; the time, if the clock was read.
@@ -79,7 +82,7 @@ impl Costs {
         if self.timing.is_some() {
             self.end_timing();
         }
-        self.pace.count(Instant::now)
+        self.pace.count(M::now)
     }
 
     /// Has runs be timed from now on if they are long.
@@ -100,42 +103,42 @@ impl Costs {
 
     /// The run of this actor begins.
     #[inline]
-    pub(super) fn begin(&mut self, next: &Runnable) {
+    pub(super) fn begin(&mut self, next: &M::Task) {
         if self.are_timed {
             self.begin_timed(next);
         }
     }
 
     #[cold]
-    fn begin_timed(&mut self, next: &Runnable) {
-        let known = next.cell().mailbox.cost.get();
+    fn begin_timed(&mut self, next: &M::Task) {
+        let known = last_cost(next).get();
         self.running = known.unwrap_or_default();
         self.skips = self.skips.saturating_sub(1);
         if known.is_none() || self.skips == 0 {
             self.skips = RUNS_PER_TIMING;
-            self.timing = Some(Timing { cell: Arc::clone(next.cell()), begun: Instant::now(), pushed: None });
+            self.timing = Some(Timing { actor: next.actor().clone(), begun: M::now(), pushed: None });
         }
     }
 
     #[cold]
     fn end_timing(&mut self) {
-        let Some(Timing { cell, begun, pushed }) = self.timing.take() else { return };
-        let now = Instant::now();
+        let Some(Timing { actor, begun, pushed }) = self.timing.take() else { return };
+        let now = M::now();
         let tail_ns = pushed.map_or(0, |pushed| nanos(now - pushed));
-        cell.mailbox.cost.set(Cost { run_ns: nanos(now - begun), tail_ns });
+        M::Task::last_cost(&actor).set(Cost { run_ns: nanos(now - begun), tail_ns });
     }
 
     /// The run under way has made an actor runnable. How long that run is going to go on.
     pub(super) fn tail_of_running_ns(&mut self) -> u64 {
         if let Some(timing) = &mut self.timing {
-            timing.pushed.get_or_insert_with(Instant::now);
+            timing.pushed.get_or_insert_with(M::now);
         }
         self.running.tail_ns
     }
 
     /// What the next run of this actor will cost.
-    pub(super) fn of(&self, actor: &Runnable) -> u64 {
-        actor.cell().mailbox.cost.get().map_or(self.pace.average_ns(), |cost| cost.run_ns)
+    pub(super) fn of(&self, task: &M::Task) -> u64 {
+        last_cost(task).get().map_or(self.pace.average_ns(), |cost| cost.run_ns)
     }
 
     /// An actor whose run costs so much comes into the queue.
@@ -151,6 +154,10 @@ impl Costs {
             Backlog { len, each_ns: self.pace.average_ns(), is_timed: false }
         }
     }
+}
+
+fn last_cost<T: Task>(task: &T) -> &LastCost {
+    T::last_cost(task.actor())
 }
 
 #[cfg(all(test, not(any(enact_loom, enact_shuttle))))]

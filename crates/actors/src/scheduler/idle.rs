@@ -15,42 +15,27 @@
 use std::sync::atomic::fence;
 use std::time::Instant;
 
-use enact_sync::Mutex;
-use enact_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use enact_sync::atomic::Ordering;
 
 use super::local;
 use super::placement::Placement;
+use super::sleepers::{Bed, Sleepers};
 use super::watch::SENTINEL_LOOKS_EVERY;
 use crate::parker::Parker;
 
 pub(crate) struct Idle {
-    /// The last one to fall asleep is at the end: it is woken first, its cache being the warmest.
-    asleep: Mutex<Vec<Sleeper>>,
-    asleep_count: AtomicUsize,
-    searching: AtomicUsize,
-    has_sentinel: AtomicBool,
+    pub(super) sleepers: Sleepers<Placement>,
     parkers: Vec<Parker>,
-}
-
-struct Sleeper {
-    worker: usize,
-    placement: Placement,
 }
 
 impl Idle {
     pub(crate) fn new(workers: usize) -> Self {
-        Self {
-            asleep: Mutex::new(Vec::with_capacity(workers)),
-            asleep_count: AtomicUsize::new(0),
-            searching: AtomicUsize::new(0),
-            has_sentinel: AtomicBool::new(false),
-            parkers: (0..workers).map(|_| Parker::default()).collect(),
-        }
+        Self { sleepers: Sleepers::new(workers), parkers: (0..workers).map(|_| Parker::default()).collect() }
     }
 
     /// To be called after work was added: wakes a sleeper unless somebody is searching already.
     pub(crate) fn work_added(&self) {
-        // Pairs with the fence in `sleep`.
+        // Pairs with the fence in `Sleepers::lie_down`.
         fence(Ordering::SeqCst);
         self.ask_for_help();
     }
@@ -58,36 +43,25 @@ impl Idle {
     /// To be called by a worker that has added work to its own queue and would be glad of help. It goes on without any
     /// if it overlooks a worker that is about to sleep: that one, or the sentinel, looks around once more.
     pub(crate) fn ask_for_help(&self) {
-        if self.can_help() {
+        if self.sleepers.can_help() {
             self.wake_one();
         }
     }
 
-    /// Whether a worker sleeps that would find work, and none searches for it already.
-    #[inline]
-    pub(crate) fn can_help(&self) -> bool {
-        self.searching.load(Ordering::Relaxed) == 0 && self.asleep_count.load(Ordering::Relaxed) > 0
-    }
-
     fn wake_one(&self) {
-        let mut asleep = self.asleep.lock();
-        let Some(Sleeper { worker, placement }) = asleep.pop() else { return };
-        self.asleep_count.store(asleep.len(), Ordering::Relaxed);
-        // Counted before it runs, so that work added meanwhile wakes nobody else.
-        self.searching.fetch_add(1, Ordering::Relaxed);
-        drop(asleep);
+        let Some((worker, placement)) = self.sleepers.wake_last() else { return };
         let wake = || self.parkers[worker].unpark();
         // A thread that wakes a worker from outside often waits next, and leaves it its CPU.
         if local::is_worker() { placement.wake_apart(wake) } else { wake() }
     }
 
     pub(crate) fn start_searching(&self) {
-        self.searching.fetch_add(1, Ordering::Relaxed);
+        self.sleepers.start_searching();
     }
 
     /// A searcher has found work. If it was the last one, another takes its place: there may be more.
     pub(crate) fn stop_searching(&self) {
-        if self.searching.fetch_sub(1, Ordering::Relaxed) == 1 {
+        if self.sleepers.stop_searching() {
             self.work_added();
         }
     }
@@ -97,27 +71,18 @@ impl Idle {
     ///
     /// Whether it `is_needed` is asked once more before; `all_asleep` is called if nobody is left awake.
     pub(crate) fn sleep(&self, worker: usize, is_needed: impl Fn() -> bool, all_asleep: impl FnOnce()) {
-        let placement = Placement::of_this_thread();
-        let mut asleep = self.asleep.lock();
-        asleep.push(Sleeper { worker, placement });
-        let count = asleep.len();
-        self.asleep_count.store(count, Ordering::Relaxed);
-        drop(asleep);
-        self.searching.fetch_sub(1, Ordering::Relaxed);
-        // Pairs with the fence in `work_added`.
-        fence(Ordering::SeqCst);
-        if !cfg!(planted = "sleep_without_looking") && is_needed() && self.get_up(worker) {
-            return;
-        }
-        if count == self.parkers.len() {
-            all_asleep();
-        } else if !self.has_sentinel.swap(true, Ordering::Relaxed) {
-            let woken = self.stand_sentinel(worker, is_needed);
-            self.has_sentinel.store(false, Ordering::Relaxed);
-            if woken || self.get_up(worker) {
-                return;
+        match self.sleepers.lie_down(worker, Placement::of_this_thread(), &is_needed) {
+            Bed::None => return,
+            Bed::OfTheLast => all_asleep(),
+            Bed::OfTheSentinel => {
+                let woken = self.stand_sentinel(worker, is_needed);
+                self.sleepers.end_watch();
+                if woken || self.sleepers.get_up(worker) {
+                    return;
+                }
+                // Somebody is about to wake it.
             }
-            // Somebody is about to wake it.
+            Bed::OfAnother => {}
         }
         self.parkers[worker].park();
     }
@@ -134,28 +99,17 @@ impl Idle {
         }
     }
 
-    /// Takes a worker that has not been woken off the list. Returns whether it was on it.
-    fn get_up(&self, worker: usize) -> bool {
-        let mut asleep = self.asleep.lock();
-        let Some(at) = asleep.iter().position(|sleeper| sleeper.worker == worker) else { return false };
-        asleep.remove(at);
-        self.asleep_count.store(asleep.len(), Ordering::Relaxed);
-        self.searching.fetch_add(1, Ordering::Relaxed);
-        true
-    }
-
     /// Wakes everybody, to see that there is nothing left to do.
     pub(crate) fn wake_all(&self) {
-        // Pairs with the fence in `sleep`: what the sleepers are to see was written before.
+        // Pairs with the fence in `Sleepers::lie_down`: what the sleepers are to see was written before.
         fence(Ordering::SeqCst);
-        let sleepers = self.asleep_count.load(Ordering::Relaxed);
-        for _ in 0..sleepers {
+        for _ in 0..self.sleepers.count() {
             self.wake_one();
         }
     }
 
     pub(crate) fn all_asleep(&self) -> bool {
-        self.asleep.lock().len() == self.parkers.len()
+        self.sleepers.are_all_asleep()
     }
 }
 
@@ -193,7 +147,7 @@ mod tests {
     fn the_sentinel_does_not_look_on_when_all_sleep() {
         let idle = Arc::new(Idle::new(2));
         let sentinel = fall_asleep(&idle, 0);
-        while idle.asleep.lock().is_empty() {
+        while idle.sleepers.count() == 0 {
             thread::yield_now();
         }
         let last = fall_asleep(&idle, 1);

@@ -26,10 +26,13 @@ pub(crate) mod idle;
 mod judge;
 mod line;
 mod local;
+mod own_queue;
 mod pace;
 mod placement;
 mod policy;
+mod queues;
 pub(crate) mod registry;
+mod sleepers;
 mod spare;
 mod stack;
 mod waiting;
@@ -39,23 +42,21 @@ mod worker;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use crossbeam_deque::{Injector, Stealer};
 use crossbeam_utils::CachePadded;
 use enact_stm::Tx;
 use enact_stm::hooks::Decision;
 use enact_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use enact_sync::unmodelled::Arc;
-use enact_sync::{Mutex, SpinLock, thread};
+use enact_sync::{Mutex, thread};
 
-use self::board::Board;
 use self::calls::Call;
 use self::idle::Idle;
-use self::policy::Backlog;
+use self::own_queue::OwnQueue;
+use self::queues::Queues;
 use self::registry::Registry;
 use self::spare::Spares;
 use self::waiting::Waiting;
-use self::watch::Watch;
-use self::worker::Core;
+use self::worker::{Core, Threads};
 use crate::cell::{Activation, ActorCell, Signal, TurnWaker};
 use crate::deadlock::{TurnId, Wait};
 use crate::error::ExitReason;
@@ -73,14 +74,9 @@ const TURNS_PER_LOOK: usize = 8;
 pub(crate) type Runnable = Box<Activation>;
 
 pub(crate) struct Scheduler {
-    injector: Injector<Runnable>,
-    stealers: Vec<Stealer<Runnable>>,
-    slots: Vec<CachePadded<SpinLock<Option<Runnable>>>>,
+    queues: Queues<Runnable>,
     /// Written whenever a worker looks for work, and so kept apart from what every message reads.
     idle: CachePadded<Idle>,
-    watch: Watch,
-    /// What each worker lets others see of itself.
-    boards: Vec<CachePadded<Board>>,
     spares: Spares,
     registry: Registry,
     /// Threads that run a turn to its end without a core.
@@ -109,12 +105,8 @@ impl Scheduler {
         let line = if workers > 1 { line::cost() } else { Duration::ZERO };
         let cores: Vec<Box<Core>> = (0..workers).map(|index| Box::new(Core::new(index, line))).collect();
         let scheduler = Arc::new(Self {
-            injector: Injector::new(),
-            stealers: cores.iter().map(|core| core.deque.stealer()).collect(),
-            slots: cores.iter().map(|_| CachePadded::new(SpinLock::new(None))).collect(),
+            queues: Queues::of(cores.iter().map(|core| &core.own.deque), Instant::now()),
             idle: CachePadded::new(Idle::new(workers)),
-            watch: Watch::new(workers, Instant::now()),
-            boards: cores.iter().map(|_| CachePadded::default()).collect(),
             spares: Spares::default(),
             registry: Registry::default(),
             blocked: AtomicUsize::new(0),
@@ -153,53 +145,34 @@ impl Scheduler {
     /// Makes an actor that was just sent to, or woken, the next one of this worker.
     pub(crate) fn schedule(&self, runnable: Runnable) {
         let mut runnable = Some(runnable);
-        let is_done = local::with_core_of(self, |core| {
-            if core.are_runs_timed() {
-                return false;
-            }
-            let displaced = std::mem::replace(&mut *self.slots[core.index].lock(), runnable.take());
-            if let Some(displaced) = displaced {
-                core.deque.push(displaced);
-            }
-            !self.could_help(core)
-        });
-        if is_done != Some(true) {
-            self.finish_scheduling(runnable, Core::add_next_timed);
+        let add = |core: &mut Core| core.own.add_next(&self.queues, &self.idle.sleepers, &mut runnable);
+        if local::with_core_of(self, add) != Some(true) {
+            self.finish_scheduling(runnable, OwnQueue::add_next_timed);
         }
     }
 
     /// Puts an actor that has used its batch up at the back of the queue.
     pub(crate) fn schedule_behind(&self, runnable: Runnable) {
         let mut runnable = Some(runnable);
-        let is_done = local::with_core_of(self, |core| {
-            if core.are_runs_timed() {
-                return false;
-            }
-            runnable.take().into_iter().for_each(|runnable| core.deque.push(runnable));
-            !self.could_help(core)
-        });
-        if is_done != Some(true) {
-            self.finish_scheduling(runnable, Core::add_last_timed);
+        let add = |core: &mut Core| core.own.add_last(&self.idle.sleepers, &mut runnable);
+        if local::with_core_of(self, add) != Some(true) {
+            self.finish_scheduling(runnable, OwnQueue::add_last_timed);
         }
     }
 
-    /// Whether somebody sleeps that would perhaps be glad of what is in the queue.
-    #[inline]
-    fn could_help(&self, core: &Core) -> bool {
-        self.idle.can_help() && (is_model() || !core.deque.is_empty())
-    }
-
-    /// Adds what was not added yet: as `add` does where runs are timed, and to everybody's queue if this is no worker. Wakes
-    /// somebody if that is worth it.
+    /// Adds what was not added yet: as `add_timed` does where runs are timed, and to everybody's queue if this is no worker.
+    /// Wakes somebody if that is worth it.
     #[inline(never)]
-    fn finish_scheduling(&self, runnable: Option<Runnable>, add: fn(&mut Core, &Self, Runnable) -> bool) {
+    fn finish_scheduling(
+        &self,
+        runnable: Option<Runnable>,
+        add_timed: fn(&mut OwnQueue<Threads>, &Queues<Runnable>, Runnable) -> bool,
+    ) {
         let mut runnable = runnable;
-        let is_worth_it = local::with_core_of(self, |core| match runnable.take() {
-            Some(runnable) => add(core, self, runnable),
-            None => core.is_worth_a_wake_up(self, 0),
-        });
+        let finish = |core: &mut Core| core.own.finish_adding(&self.queues, runnable.take(), add_timed);
+        let is_worth_it = local::with_core_of(self, finish);
         if let Some(runnable) = runnable {
-            self.injector.push(runnable);
+            self.queues.injector.push(runnable);
             self.idle.work_added();
         } else if is_worth_it == Some(true) {
             self.idle.ask_for_help();
@@ -215,7 +188,8 @@ impl Scheduler {
                 activation.cell().id() == actor
                     && activation.brief_next().is_some_and(|kind| kind == Kind::Plain || stack.is_half_left())
             };
-            if core.may_nest(self) { self.slots[core.index].lock().take_if(is_brief) } else { None }
+            let own = &mut core.own;
+            if own.may_nest(&self.queues) { self.queues.slots[own.index].lock().take_if(is_brief) } else { None }
         });
         let Some(activation) = next.flatten() else { return false };
         activation.take_brief_turn();
@@ -226,15 +200,10 @@ impl Scheduler {
     /// turn waits for. The worker, if so.
     pub(crate) fn call_next(&self, caller: &Arc<ActorCell>, turn: TurnId, promise: usize) -> Option<usize> {
         let added = local::with_core_of(self, |core| {
-            core.calls.add(&self.slots[core.index], caller, turn, promise).then_some(core.index)
+            let worker = core.own.index;
+            core.calls.add(&self.queues.slots[worker], caller, turn, promise).then_some(worker)
         });
         added.flatten()
-    }
-
-    /// Whether something from outside waits.
-    #[inline]
-    fn is_waited_for(&self) -> bool {
-        !self.injector.is_empty()
     }
 
     /// Waits for two microseconds, unless there is something else to run.
@@ -251,71 +220,10 @@ impl Scheduler {
         }
     }
 
-    /// Whether an actor waits behind the long run of this worker.
-    fn is_held_up(&self, worker: usize, now: Instant) -> bool {
-        self.watch.is_stuck(worker, now) && (!self.stealers[worker].is_empty() || self.slots[worker].lock().is_some())
-    }
-
-    /// Whether something waits that is worth getting up for: `thief` finds it then.
-    fn has_work_for(&self, thief: usize) -> bool {
-        let now = Instant::now();
-        let is_worth_it = |owner: usize| {
-            let backlog = self.backlog_of(owner);
-            let may_wait = !self.boards[owner].offers_next() && !self.watch.is_stuck(owner, now);
-            backlog.is_worth_a_theft(self.are_strict(thief, owner, now))
-                || (!may_wait && (backlog.len > 0 || self.slots[owner].lock().is_some()))
-        };
-        let mut others = (0..self.stealers.len()).filter(|&other| other != thief);
-        self.is_waited_for() || if is_model() { self.has_work() } else { others.any(is_worth_it) }
-    }
-
-    /// Whether `thief`, which is awake, may take from the queue of `owner`.
-    fn is_queue_worth_a_theft(&self, thief: usize, owner: usize, now: Instant) -> bool {
-        let is_strict = self.are_strict(thief, owner, now);
-        is_model() || self.backlog_of(owner).is_worth_a_theft(is_strict) || self.watch.is_stuck(owner, now)
-    }
-
-    /// Whether it may take what `owner` would run next.
-    fn is_next_worth_a_theft(&self, thief: usize, owner: usize, now: Instant) -> bool {
-        let is_strict = self.are_strict(thief, owner, now);
-        is_model() || !is_strict || self.boards[owner].offers_next() || self.watch.is_stuck(owner, now)
-    }
-
-    fn backlog_of(&self, owner: usize) -> Backlog {
-        self.boards[owner].backlog(self.stealers[owner].len())
-    }
-
-    fn are_strict(&self, thief: usize, owner: usize, now: Instant) -> bool {
-        let now = self.watch.micros(now);
-        [thief, owner].into_iter().any(|worker| self.boards[worker].strict_until() > now)
-    }
-
-    /// Has those be strict as long as `thief` whose work it does not take because it is: they would wake it for nothing.
-    fn have_others_be_as_strict(&self, thief: usize, now: Instant) {
-        let until = self.boards[thief].strict_until();
-        if until <= self.watch.micros(now) {
-            return;
-        }
-        for (other, board) in self.boards.iter().enumerate() {
-            let backlog = self.backlog_of(other);
-            if board.strict_until() < until && backlog.is_worth_a_theft(false) && !backlog.is_worth_a_theft(true) {
-                board.show_strict(until);
-            }
-        }
-    }
-
     /// Whether an actor waits in a queue, or in the slot of this worker.
     fn has_other_work(&self) -> bool {
-        let has_next = local::with_core_of(self, |core| self.slots[core.index].lock().is_some());
-        has_next != Some(false) || self.has_queued_work()
-    }
-
-    fn has_queued_work(&self) -> bool {
-        self.is_waited_for() || self.stealers.iter().any(|stealer| !stealer.is_empty())
-    }
-
-    fn has_work(&self) -> bool {
-        self.has_queued_work() || self.slots.iter().any(|slot| slot.lock().is_some())
+        let has_next = local::with_core_of(self, |core| self.queues.slots[core.own.index].lock().is_some());
+        has_next != Some(false) || self.queues.have_queued_work()
     }
 
     /// Whether this thread may send messages now.
@@ -368,7 +276,7 @@ impl Scheduler {
         self.wait_until(deadline, || {
             self.idle.all_asleep()
                 && self.blocked.load(Ordering::SeqCst) == 0
-                && !self.has_work()
+                && !self.queues.have_work()
                 && self.registry.all().iter().all(|actor| actor.is_settled())
         })
     }
@@ -448,7 +356,7 @@ pub(crate) fn list_suspended(turn: &Arc<TurnWaker>) {
 /// The thread knows its scheduler. So does the actor, but in a line that its senders write to.
 #[inline(never)]
 fn is_wanted_outside() -> bool {
-    local::with_core(|core, scheduler| scheduler.is_waited_for() && core.has_used_its_quantum()).unwrap_or(false)
+    local::with_core(|core, scheduler| core.own.is_wanted_outside(&scheduler.queues)).unwrap_or(false)
 }
 
 /// Makes an actor, in a tentative turn when that is definitive.

@@ -74,8 +74,8 @@ fn micros(span: Duration) -> u64 {
 mod tests {
     use std::collections::VecDeque;
 
+    use super::super::own_queue::SLOT_STREAK_MAX;
     use super::super::pace::Pace;
-    use super::super::worker::SLOT_STREAK_MAX;
     use super::*;
 
     /// What an actor that is runnable will do.
