@@ -26,6 +26,7 @@ pub mod psac;
 pub mod rebel;
 pub mod report;
 pub mod savina;
+pub mod scheduler;
 pub mod served;
 pub mod soak;
 pub mod stm;

@@ -162,6 +162,11 @@ impl System {
         scheduler::spawn_within(tx, &self.inner.scheduler, spec.into(), None)
     }
 
+    #[cfg(feature = "simulation")]
+    pub(crate) fn scheduler(&self) -> &Scheduler {
+        &self.inner.scheduler
+    }
+
     /// The actors that are alive, in no order.
     #[must_use]
     pub fn actors(&self) -> Vec<Identity> {

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use enact_bench::{
     actors, admission, appends, batches, compaction, cost, deadlines, defer, engine, hot, isolation, kernels,
-    neighbours, nodes, postgres, psac, rebel, report, savina, soak, stm, transfers, vacation,
+    neighbours, nodes, postgres, psac, rebel, report, savina, scheduler, soak, stm, transfers, vacation,
 };
 
 const EXIT_STATUS_HELP: &str = "\
@@ -69,6 +69,8 @@ pub(crate) enum Benchmark {
     /// Runs of one benchmark for `savina`, one for each line of standard input
     #[command(name = savina::RUNS_COMMAND, hide = true)]
     SavinaRuns(savina::RunsOptions),
+    /// The programs of `savina` replayed by the scheduler in simulated time, by number of workers and cost of a cache line
+    Scheduler(scheduler::Options),
     /// Pages from what `savina --json` or `psac --json` wrote, without measuring again
     Report(report::Options),
     /// Rebel: an event with one effect, one with guards, a whole step, and the check of a large contract

@@ -15,7 +15,7 @@ use clap::Parser;
 use enact_bench::savina::SavinaError;
 use enact_bench::{
     actors, admission, appends, batches, compaction, cost, deadlines, defer, engine, hot, in_words, isolation, kernels,
-    neighbours, nodes, postgres, psac, rebel, report, savina, soak, stm, transfers, vacation,
+    neighbours, nodes, postgres, psac, rebel, report, savina, scheduler, soak, stm, transfers, vacation,
 };
 
 fn main() -> ExitCode {
@@ -62,6 +62,7 @@ fn run(benchmark: &Benchmark) -> Result<(), Box<dyn Error>> {
         Benchmark::SavinaRuns(options) => {
             savina::serve_runs(options, heap::count, io::stdin().lock(), io::stdout().lock())?;
         }
+        Benchmark::Scheduler(options) => println!("{}", scheduler::run(options)?),
         Benchmark::Report(options) => println!("{}", report::run(options)?),
         Benchmark::Rebel(options) => println!("{}", rebel::run(options)?),
         Benchmark::Kernels(options) => println!("{}", kernels::run(options)?),

@@ -13,6 +13,7 @@ mod psac;
 mod psac_simulation;
 mod rebel;
 mod savina;
+mod scheduler;
 mod soak;
 mod stm;
 mod transfers;

@@ -121,7 +121,7 @@ impl ActorCell {
             let outcome = async_turn.waker.poll_with(|waker| {
                 frame::begin_poll(polled, waker, verdict);
                 let poll = || turn.poll(&mut Context::from_waker(waker), &self.identity);
-                in_turn_span(&self.identity, async_turn.handler, poll)
+                in_turn_span(self, async_turn.handler, poll)
             });
             let polled = frame::end_poll();
             if let Poll::Ready(ended) = outcome {
@@ -130,6 +130,10 @@ impl ActorCell {
                 }
                 activation.extras_mut().keep(Spare { waker: async_turn.waker, polled }, async_turn.turn);
                 return self.turn_ended(activation, ended);
+            }
+            #[cfg(feature = "simulation")]
+            if async_turn.waker.holds() && super::are_turns_traced() {
+                self.scheduler.tape().suspend_turn(self.id());
             }
             let alone = if activation.undecided().is_none() { async_turn.waits_alone(&polled) } else { None };
             match alone {

@@ -22,7 +22,7 @@ impl ActorCell {
         message: R,
         dependency: Option<&Fate>,
     ) -> Result<(), Box<ActorError>> {
-        if !self.scheduler.accepts() {
+        if !self.scheduler.accepts(self) {
             return refuse(message, self.stopped());
         }
         match self.mailbox.push(message, dependency.cloned(), None) {

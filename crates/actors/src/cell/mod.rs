@@ -49,6 +49,8 @@ pub(crate) use self::counted::CellRef;
 use self::counted::Running;
 use self::extras::Extras;
 use self::run::Next;
+#[cfg(feature = "simulation")]
+pub(crate) use self::run::SHORT_BATCH;
 use self::state::StateSlot;
 pub(crate) use self::state::{Lender, Lent, State};
 use self::undecided::Undecided;
@@ -67,7 +69,7 @@ use crate::turn::{Begun, Message, Post, Told, wake};
 use crate::{Actor, ActorError, ActorId, Identity, frame};
 
 /// How many turns an actor takes before it goes to the back of the queue; in a model, so few that it does.
-const TURNS_PER_RUN: usize = if cfg!(enact_shuttle) { 2 } else { 128 };
+pub(crate) const TURNS_PER_RUN: usize = if cfg!(enact_shuttle) { 2 } else { 128 };
 
 /// What overtakes an actor's messages.
 pub(crate) enum Signal {
@@ -391,9 +393,7 @@ impl ActorCell {
     fn begin_front(&self, activation: &mut Activation, handler: &'static str, kind: Kind, budget: &mut usize) -> Begun {
         if kind == Kind::Plain && are_turns_traced() {
             scheduler::spend_turn(budget);
-            return in_turn_span(&self.identity, handler, || {
-                activation.batch.begin_front(&mut activation.lender, &mut 1)
-            });
+            return in_turn_span(self, handler, || activation.batch.begin_front(&mut activation.lender, &mut 1));
         }
         if matches!(kind, Kind::Held | Kind::Cooperative)
             && let Some(extras) = &mut activation.extras
@@ -433,12 +433,14 @@ impl ActorCell {
 
 /// Runs `turn` in a span of its own, if anybody wants to see it.
 #[inline]
-fn in_turn_span<R>(actor: &Identity, handler: &'static str, turn: impl FnOnce() -> R) -> R {
+fn in_turn_span<R>(actor: &ActorCell, handler: &'static str, turn: impl FnOnce() -> R) -> R {
     // The macro looks at the level after it has prepared everything for the `log` crate.
     if !are_turns_traced() {
         return turn();
     }
-    tracing::trace_span!("turn", %actor, handler).in_scope(turn)
+    #[cfg(feature = "simulation")]
+    let _noted = actor.scheduler.tape().begin_turn(actor.id());
+    tracing::trace_span!("turn", actor = %actor.identity, handler).in_scope(turn)
 }
 
 #[inline]

@@ -19,7 +19,7 @@ use crate::turn::Begun;
 use crate::{ActorError, scheduler};
 
 /// So many messages at a time are a stream, and too few to be worth what it costs to fetch them.
-const SHORT_BATCH: RangeInclusive<usize> = 4..=64;
+pub(crate) const SHORT_BATCH: RangeInclusive<usize> = 4..=64;
 
 /// What a run does after one step.
 pub(super) enum Next {

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 /// How many workers in turn are told apart, beside all other threads.
-const NOBODY: u8 = u8::MAX;
+pub(super) const NOBODY: u8 = u8::MAX;
 
 /// How many half lines a mailbox that crosses takes along: its own, that of a message, and often that of its actor.
 const HALF_LINES_PER_CROSSING: u64 = 5;
@@ -43,7 +43,11 @@ thread_local! {
 
 /// This thread is that worker from now on.
 pub(super) fn count_for(worker: usize) {
-    WORKER.set((worker % usize::from(NOBODY)) as u8);
+    WORKER.set(in_short(worker));
+}
+
+pub(super) const fn in_short(worker: usize) -> u8 {
+    (worker % NOBODY as usize) as u8
 }
 
 /// What this thread has met since it began.
@@ -74,9 +78,16 @@ impl LastWorker {
         }
     }
 
+    /// That worker has taken the lock, if it is one. Whether the mailbox crosses.
+    #[inline]
+    pub(super) fn change_to(&mut self, worker: u8) -> bool {
+        let before = std::mem::replace(&mut self.0, worker);
+        before != worker && before != NOBODY && worker != NOBODY
+    }
+
     #[cold]
     fn cross_to(&mut self, worker: u8) {
-        if std::mem::replace(&mut self.0, worker) != NOBODY && worker != NOBODY {
+        if self.change_to(worker) {
             let counted = COUNTED.get();
             COUNTED.set(Crossings { mailboxes: counted.mailboxes.wrapping_add(1), ..counted });
         }

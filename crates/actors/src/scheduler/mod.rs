@@ -32,6 +32,8 @@ mod placement;
 mod policy;
 mod queues;
 pub(crate) mod registry;
+#[cfg(feature = "simulation")]
+pub(crate) mod simulation;
 mod sleepers;
 mod spare;
 mod stack;
@@ -81,6 +83,8 @@ pub(crate) struct Scheduler {
     registry: Registry,
     /// Threads that run a turn to its end without a core.
     blocked: AtomicUsize,
+    /// Whether senders are asked: only workers may send, or what is sent is recorded.
+    asks_senders: AtomicBool,
     /// Whether only workers may send and spawn.
     accepts_only_own: AtomicBool,
     /// Whether every actor is to end.
@@ -91,6 +95,8 @@ pub(crate) struct Scheduler {
     thread_name: String,
     stack_bytes: usize,
     tokio: tokio::runtime::Handle,
+    #[cfg(feature = "simulation")]
+    tape: simulation::Tape,
 }
 
 impl Scheduler {
@@ -110,6 +116,7 @@ impl Scheduler {
             spares: Spares::default(),
             registry: Registry::default(),
             blocked: AtomicUsize::new(0),
+            asks_senders: AtomicBool::new(false),
             accepts_only_own: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             quiet: Parker::default(),
@@ -117,6 +124,8 @@ impl Scheduler {
             thread_name,
             stack_bytes,
             tokio,
+            #[cfg(feature = "simulation")]
+            tape: simulation::Tape::default(),
         });
         for core in cores {
             scheduler.spares.offer(core);
@@ -226,15 +235,41 @@ impl Scheduler {
         has_next != Some(false) || self.queues.have_queued_work()
     }
 
-    /// Whether this thread may send messages now.
+    /// Whether this thread may send a message to `actor` now.
     #[inline]
-    pub(crate) fn accepts(&self) -> bool {
+    pub(crate) fn accepts(&self, actor: &ActorCell) -> bool {
+        !self.asks_senders.load(Ordering::Relaxed) || self.accepts_after_asking(actor)
+    }
+
+    #[cold]
+    #[cfg_attr(not(feature = "simulation"), expect(unused_variables, reason = "only a recording asks who is sent to"))]
+    fn accepts_after_asking(&self, actor: &ActorCell) -> bool {
+        #[cfg(feature = "simulation")]
+        self.tape.send(actor.id());
+        self.may_spawn()
+    }
+
+    /// Whether this thread may make actors now.
+    fn may_spawn(&self) -> bool {
         !self.accepts_only_own.load(Ordering::Relaxed) || local::is_worker_of(self)
     }
 
     /// Refuses what comes from outside from now on.
     pub(crate) fn accept_only_own(&self) {
         self.accepts_only_own.store(true, Ordering::SeqCst);
+        self.asks_senders.store(true, Ordering::SeqCst);
+    }
+
+    /// Has senders be asked while they are recorded.
+    #[cfg(feature = "simulation")]
+    fn ask_senders(&self, are_recorded: bool) {
+        let asks = are_recorded || self.accepts_only_own.load(Ordering::SeqCst);
+        self.asks_senders.store(asks, Ordering::SeqCst);
+    }
+
+    #[cfg(feature = "simulation")]
+    pub(crate) fn tape(&self) -> &simulation::Tape {
+        &self.tape
     }
 
     /// Ends every actor, after the turn that it is in.
@@ -264,7 +299,7 @@ impl Scheduler {
     fn admit(&self, actor: &Arc<ActorCell>) -> bool {
         self.registry.add(actor);
         // Looked at after it was added: either `close` finds the actor, or the actor finds the system closing.
-        !self.closing.load(Ordering::SeqCst) && self.accepts()
+        !self.closing.load(Ordering::SeqCst) && self.may_spawn()
     }
 
     pub(crate) fn registry(&self) -> &Registry {

@@ -16,6 +16,8 @@ mod outside;
 mod priorities;
 mod process;
 mod promises;
+#[cfg(feature = "simulation")]
+mod recording;
 mod seed_programs;
 mod supervision;
 mod timers;
