@@ -3,8 +3,9 @@
 //! The clock is read where runs are long on average, and there for one of seven. Where they are short, moving one costs more
 //! than any of them, and their number decides.
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use super::crossing::Crossings;
 use super::own_queue::{Machine, Task};
 use super::pace::{Pace, nanos};
 use super::policy::{Backlog, COST_OF_A_MOVE_NS};
@@ -45,6 +46,7 @@ impl LastCost {
 struct Timing<A> {
     actor: A,
     begun: Instant,
+    crossed: Crossings,
     /// When it has made another actor runnable for the first time.
     pushed: Option<Instant>,
 }
@@ -53,6 +55,10 @@ type ActorOf<M> = <<M as Machine>::Task as Task>::Actor;
 
 /// What a worker knows of what its runs cost.
 pub(super) struct Costs<M: Machine> {
+    /// What it costs that a cache line comes from another core.
+    line: Duration,
+    /// What had crossed when the clock was read last.
+    crossed: Crossings,
     /// Whether runs are timed, because they are long and there are other workers.
     are_timed: bool,
     pace: Pace,
@@ -65,15 +71,15 @@ pub(super) struct Costs<M: Machine> {
 }
 
 impl<M: Machine> Costs<M> {
-    pub(super) fn new() -> Self {
-        let (pace, running) = (Pace::default(), Cost::default());
-        Self { are_timed: false, pace, running, timing: None, skips: 0, queued_ns: 0 }
+    pub(super) fn new(line: Duration) -> Self {
+        let (pace, running, crossed) = (Pace::default(), Cost::default(), Crossings::NONE);
+        Self { line, crossed, are_timed: false, pace, running, timing: None, skips: 0, queued_ns: 0 }
     }
 
     /// Those of a worker that has had long runs.
     #[cfg(all(test, not(any(enact_loom, enact_shuttle))))]
     pub(super) fn of_long_runs() -> Self {
-        Self { are_timed: true, ..Self::new() }
+        Self { are_timed: true, ..Self::new(Duration::ZERO) }
     }
 
     /// Counts a run that is about to begin; the time, if the clock was read.
@@ -82,7 +88,16 @@ impl<M: Machine> Costs<M> {
         if self.timing.is_some() {
             self.end_timing();
         }
-        self.pace.count(M::now)
+        if self.pace.count() { Some(self.read_clock()) } else { None }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_clock(&mut self) -> Instant {
+        let now = M::now();
+        let crossed = cost_since::<M>(&mut self.crossed, self.line);
+        self.pace.read(now, crossed);
+        now
     }
 
     /// Has runs be timed from now on if they are long.
@@ -90,9 +105,20 @@ impl<M: Machine> Costs<M> {
         self.are_timed = self.pace.average_ns() >= COST_OF_A_MOVE_NS;
     }
 
-    /// The worker has nothing to do for a while.
-    pub(super) fn pause(&mut self) {
-        self.pace.pause();
+    /// The worker has nothing to do from now on.
+    pub(super) fn pause(&mut self, now: Instant) {
+        self.pace.pause(now, cost_since::<M>(&mut self.crossed, self.line));
+    }
+
+    /// The worker has something to do again, and begins a run.
+    pub(super) fn resume(&mut self, now: Instant) {
+        self.crossed = M::crossings();
+        self.pace.resume(now);
+    }
+
+    /// The worker goes on on another thread, which has counted other things, while the run under way stays where it is.
+    pub(super) fn change_thread(&mut self) {
+        (self.crossed, self.timing) = (M::crossings(), None);
     }
 
     /// Whether runs are timed.
@@ -116,16 +142,18 @@ impl<M: Machine> Costs<M> {
         self.skips = self.skips.saturating_sub(1);
         if known.is_none() || self.skips == 0 {
             self.skips = RUNS_PER_TIMING;
-            self.timing = Some(Timing { actor: next.actor().clone(), begun: M::now(), pushed: None });
+            self.timing =
+                Some(Timing { actor: next.actor().clone(), begun: M::now(), crossed: M::crossings(), pushed: None });
         }
     }
 
     #[cold]
     fn end_timing(&mut self) {
-        let Some(Timing { actor, begun, pushed }) = self.timing.take() else { return };
+        let Some(Timing { actor, begun, crossed, pushed }) = self.timing.take() else { return };
         let now = M::now();
+        let crossed = M::crossings().since(crossed).cost(self.line);
         let tail_ns = pushed.map_or(0, |pushed| nanos(now - pushed));
-        M::Task::last_cost(&actor).set(Cost { run_ns: nanos(now - begun), tail_ns });
+        M::Task::last_cost(&actor).set(Cost { run_ns: nanos((now - begun).saturating_sub(crossed)), tail_ns });
     }
 
     /// The run under way has made an actor runnable. How long that run is going to go on.
@@ -154,6 +182,12 @@ impl<M: Machine> Costs<M> {
             Backlog { len, each_ns: self.pace.average_ns(), is_timed: false }
         }
     }
+}
+
+/// What has crossed since then, and from then to now.
+fn cost_since<M: Machine>(before: &mut Crossings, line: Duration) -> Duration {
+    let counted = M::crossings();
+    counted.since(std::mem::replace(before, counted)).cost(line)
 }
 
 fn last_cost<T: Task>(task: &T) -> &LastCost {

@@ -18,14 +18,36 @@ const HALF_LINES_PER_WAIT: u64 = 4;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crossings {
     pub(super) mailboxes: u32,
+    /// How many of these came from another worker than the one before.
+    pub(super) changes: u32,
+    /// Which worker the last one came from.
+    last: u8,
     pub(super) waits: u32,
 }
 
 impl Crossings {
-    pub(super) const NONE: Self = Self { mailboxes: 0, waits: 0 };
+    pub(super) const NONE: Self = Self { mailboxes: 0, changes: 0, last: NOBODY, waits: 0 };
+
+    /// A mailbox has crossed that this worker had.
+    pub(super) fn add(&mut self, from: u8) {
+        self.mailboxes = self.mailboxes.wrapping_add(1);
+        if std::mem::replace(&mut self.last, from) != from {
+            self.changes = self.changes.wrapping_add(1);
+        }
+    }
 
     pub(super) fn since(self, before: Self) -> Self {
-        Self { mailboxes: self.mailboxes.wrapping_sub(before.mailboxes), waits: self.waits.wrapping_sub(before.waits) }
+        Self {
+            mailboxes: self.mailboxes.wrapping_sub(before.mailboxes),
+            changes: self.changes.wrapping_sub(before.changes),
+            last: self.last,
+            waits: self.waits.wrapping_sub(before.waits),
+        }
+    }
+
+    /// How many workers they come from, if all are met equally often: then each has come before with the same chance.
+    pub(super) fn partners(self) -> u32 {
+        self.mailboxes / self.mailboxes.saturating_sub(self.changes).max(1)
     }
 
     /// What they have cost, if a line costs so much.
@@ -78,18 +100,19 @@ impl LastWorker {
         }
     }
 
-    /// That worker has taken the lock, if it is one. Whether the mailbox crosses.
+    /// That worker has taken the lock, if it is one. The worker that the mailbox comes from, if it crosses.
     #[inline]
-    pub(super) fn change_to(&mut self, worker: u8) -> bool {
+    pub(super) fn change_to(&mut self, worker: u8) -> Option<u8> {
         let before = std::mem::replace(&mut self.0, worker);
-        before != worker && before != NOBODY && worker != NOBODY
+        (before != worker && before != NOBODY && worker != NOBODY).then_some(before)
     }
 
     #[cold]
     fn cross_to(&mut self, worker: u8) {
-        if self.change_to(worker) {
-            let counted = COUNTED.get();
-            COUNTED.set(Crossings { mailboxes: counted.mailboxes.wrapping_add(1), ..counted });
+        if let Some(before) = self.change_to(worker) {
+            let mut counted = COUNTED.get();
+            counted.add(before);
+            COUNTED.set(counted);
         }
     }
 }

@@ -72,7 +72,7 @@ impl<M: Machine> OwnQueue<M> {
             due_own: 0,
             wanted_since: None,
             nested: 0,
-            costs: Costs::new(),
+            costs: Costs::new(line),
             judge: Judge::new(line),
         }
     }
@@ -178,12 +178,18 @@ impl<M: Machine> OwnQueue<M> {
         self.nested = 0;
         let now = self.costs.count();
         if let Some(now) = now {
-            queues.watch.beat(self.index, now);
-            if queues.boards.len() > 1 {
-                self.show(queues, now);
-            }
+            self.beat(queues, now);
         }
         now
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn beat(&mut self, queues: &Queues<M::Task>, now: Instant) {
+        queues.watch.beat(self.index, now);
+        if queues.boards.len() > 1 {
+            self.show(queues, now);
+        }
     }
 
     /// Lets other workers see what they go by.
@@ -212,15 +218,24 @@ impl<M: Machine> OwnQueue<M> {
         self.costs.begin(next);
     }
 
-    /// The worker has nothing to do for a while.
-    pub(super) fn pause(&mut self) {
-        self.costs.pause();
-        self.judge.pause();
+    /// The worker has nothing to do from now on.
+    pub(super) fn pause(&mut self, queues: &Queues<M::Task>, now: Instant) {
+        self.costs.pause(now);
+        self.judge.pause(queues.watch.micros(now));
+    }
+
+    /// The worker has found this actor, whose run begins.
+    pub(super) fn resume(&mut self, queues: &Queues<M::Task>, next: &M::Task, now: Instant) {
+        queues.watch.beat(self.index, now);
+        self.costs.resume(now);
+        self.judge.resume(queues.watch.micros(now));
+        self.begin(next);
     }
 
     /// The worker goes on on another thread, which has counted other things.
     pub(super) fn change_thread(&mut self) {
-        self.judge.pause();
+        self.costs.change_thread();
+        self.judge.change_thread();
     }
 
     /// One of the actors that wait behind the long run of another worker, if there are any. Those behind it come to the

@@ -18,32 +18,46 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Counts one more run; the time, if the clock was read.
+    /// Counts one more run. Whether the clock is to be [read](Self::read).
     #[inline]
-    pub(super) fn count(&mut self, clock: impl FnOnce() -> Instant) -> Option<Instant> {
+    pub(super) fn count(&mut self) -> bool {
         if self.left > 1 {
             self.left -= 1;
-            return None;
+            return false;
         }
-        let now = clock();
-        self.average_until(now);
-        Some(now)
+        true
     }
 
-    #[cold]
-    fn average_until(&mut self, now: Instant) {
-        if let Some(since) = self.since.replace(now) {
-            let average = nanos(now - since) / u64::from(self.runs);
-            self.average_ns = (self.average_ns.saturating_mul(3).saturating_add(average)) / 4;
-        }
-        let runs = nanos(BEAT_EVERY) / self.average_ns.max(1);
+    /// The clock was read. What has `crossed` meanwhile costs nothing: runs cost what they cost where they are.
+    pub(super) fn read(&mut self, now: Instant, crossed: Duration) {
+        self.average_until(now, self.runs, crossed);
+        self.begin(now, nanos(BEAT_EVERY) / self.average_ns.max(1));
+    }
+
+    fn begin(&mut self, now: Instant, runs: u64) {
+        self.since = Some(now);
         self.runs = u32::try_from(runs).unwrap_or(u32::MAX).clamp(1, RUNS_PER_BEAT);
         self.left = self.runs;
     }
 
-    /// The worker has nothing to do for a while.
-    pub(super) fn pause(&mut self) {
-        (self.since, self.left) = (None, 0);
+    fn average_until(&mut self, now: Instant, runs: u32, crossed: Duration) {
+        if let Some(since) = self.since
+            && runs > 0
+        {
+            let average = nanos((now - since).saturating_sub(crossed)) / u64::from(runs);
+            self.average_ns = (self.average_ns.saturating_mul(3).saturating_add(average)) / 4;
+        }
+    }
+
+    /// The worker has nothing to do from now on.
+    pub(super) fn pause(&mut self, now: Instant, crossed: Duration) {
+        self.average_until(now, self.runs - self.left, crossed);
+        (self.since, self.runs, self.left) = (None, 0, 0);
+    }
+
+    /// The worker has something to do again, and begins a run.
+    pub(super) fn resume(&mut self, now: Instant) {
+        self.begin(now, 1);
     }
 
     /// Nanoseconds of a run.
@@ -54,4 +68,52 @@ impl Pace {
 
 pub(super) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(all(test, not(any(enact_loom, enact_shuttle))))]
+mod tests {
+    use super::*;
+
+    const EACH: Duration = Duration::from_micros(3);
+
+    /// Has runs begin until the clock is to be read, or there have been so many. When the last one ends.
+    fn run(pace: &mut Pace, mut now: Instant, runs: u32) -> Instant {
+        for _ in 0..runs {
+            if pace.count() {
+                pace.read(now, Duration::ZERO);
+            }
+            now += EACH;
+        }
+        now
+    }
+
+    #[test]
+    fn a_worker_that_pauses_after_a_few_runs_knows_what_they_cost() {
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        for _ in 0..20 {
+            pace.resume(now);
+            now = run(&mut pace, now + EACH, 4);
+            // It looks for another run, and finds none.
+            if pace.count() {
+                pace.read(now, Duration::ZERO);
+            }
+            pace.pause(now, Duration::ZERO);
+            now += Duration::from_millis(1);
+        }
+        let average = Duration::from_nanos(pace.average_ns());
+        assert!(average.abs_diff(EACH) < EACH / 20, "{average:?}");
+    }
+
+    #[test]
+    fn what_crosses_is_no_part_of_what_runs_cost() {
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        for _ in 0..1_000 {
+            if pace.count() {
+                pace.read(now, EACH * pace.runs * 2 / 3);
+            }
+            now += EACH;
+        }
+        let average = Duration::from_nanos(pace.average_ns());
+        assert!(average.abs_diff(EACH / 3) < EACH / 20, "{average:?}");
+    }
 }

@@ -141,7 +141,9 @@ mod tests {
         fn step(&mut self) -> Option<(Duration, Run)> {
             let first = (0..self.workers.len()).min_by_key(|&worker| self.workers[worker].now).expect("there are some");
             let begun = self.workers[first].now;
-            let beat = self.workers[first].pace.count(|| self.began + begun);
+            let pace = &mut self.workers[first].pace;
+            let beat = pace.count().then_some(self.began + begun);
+            beat.into_iter().for_each(|now| pace.read(now, Duration::ZERO));
             let mut run = None;
             if let Some(now) = beat {
                 self.watch.beat(first, now);

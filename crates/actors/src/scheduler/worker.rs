@@ -76,10 +76,11 @@ impl Core {
         if !self.calls.are_none() {
             return self.next_for_calls(scheduler);
         }
-        let own = self.own.next(&scheduler.queues, now);
-        let next = own.or_else(|| self.next_of_others(scheduler))?;
-        self.own.begin(&next);
-        Some(Work::Run(next))
+        if let Some(next) = self.own.next(&scheduler.queues, now) {
+            self.own.begin(&next);
+            return Some(Work::Run(next));
+        }
+        self.next_of_others(scheduler).map(Work::Run)
     }
 
     /// What to do next for the last call, or for all if others wait.
@@ -102,12 +103,12 @@ impl Core {
     /// An actor that was found elsewhere, or here after a wake-up; `None` once the system has ended.
     fn next_of_others(&mut self, scheduler: &Scheduler) -> Option<Runnable> {
         let worker = self.own.index;
-        self.own.pause();
+        self.own.pause(&scheduler.queues, Instant::now());
         scheduler.idle.start_searching();
         loop {
             if let Some(runnable) = self.search(scheduler) {
                 scheduler.idle.stop_searching();
-                scheduler.queues.watch.beat(worker, Instant::now());
+                self.own.resume(&scheduler.queues, &runnable, Instant::now());
                 return Some(runnable);
             }
             if scheduler.has_ended() {

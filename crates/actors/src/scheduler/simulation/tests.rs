@@ -90,6 +90,16 @@ fn a_message_that_goes_round_stays_on_one_worker() {
 }
 
 #[test]
+fn where_everybody_asks_one_actor_no_worker_more_makes_it_slower() {
+    let recording = crowd(30, 300, 60);
+    for (workers, line) in [(2, 30), (2, 300), (8, 100), (64, 300)] {
+        let [alone, together] = [1, workers].map(|workers| replay(&recording, &setting(workers, line), 8, 8));
+        let speed_up = times_as_fast(together, alone);
+        assert!(speed_up >= 0.95, "{workers} workers, {line} ns: {speed_up}, {together:?}");
+    }
+}
+
+#[test]
 fn forked_long_turns_begin_within_a_millisecond_beside_short_turns_on_every_worker() {
     for (workers, turn_ns) in [(2, 60), (2, 500), (2, 5_000), (8, 500), (64, 5_000)] {
         for line in LINES_NS {

@@ -318,14 +318,15 @@ impl<'r> World<'r> {
     }
 
     fn choose_actor(&mut self, who: usize) {
-        let queue = &mut self.workers[who].queue;
+        let Worker { queue, now_ns, .. } = &mut self.workers[who];
+        let now_ns = *now_ns;
         let now = queue.count(&self.queues);
         let next = queue.next(&self.queues, now);
         if let Some(next) = next {
             queue.begin(&next);
             return self.begin_run(who, next, TURNS_PER_RUN);
         }
-        queue.pause();
+        queue.pause(&self.queues, machine::instant(now_ns));
         self.sleepers.start_searching();
         self.search(who);
     }
@@ -399,8 +400,8 @@ impl<'r> World<'r> {
             self.spend_half_lines(who, MAILBOX_HALF_LINES);
         }
         let locked = &mut self.actors[actor];
-        if locked.last_worker.change_to(in_short(who)) {
-            self.workers[who].crossings.mailboxes += 1;
+        if let Some(before) = locked.last_worker.change_to(in_short(who)) {
+            self.workers[who].crossings.add(before);
             self.counted.crossings += 1;
         }
         locked.mailbox_at = Some(who);
@@ -561,8 +562,8 @@ impl<'r> World<'r> {
             if self.sleepers.stop_searching() {
                 self.ask_for_help(who);
             }
-            self.queues.watch.beat(who, machine::instant(self.workers[who].now_ns));
-            self.workers[who].queue.begin(&found);
+            let Worker { queue, now_ns, .. } = &mut self.workers[who];
+            queue.resume(&self.queues, &found, machine::instant(*now_ns));
             self.begin_run(who, found, TURNS_PER_RUN);
         } else if round < SEARCH_ROUNDS {
             let ns = self.between(YIELD_NS);
