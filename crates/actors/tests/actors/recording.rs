@@ -52,6 +52,9 @@ fn each_turn_is_recorded_up_to_where_it_is_suspended_and_replayed_on_any_number_
     assert_eq!(sum, Ok(16));
     // Those that go round, those of the counter, and the pieces of the one that asks.
     assert_eq!(recording.turns(), 10 + 5 + 6);
+    let shown = format!("{recording:?}");
+    let [held, answered] = ["holds: true", "answers: Some"].map(|part| shown.matches(part).count());
+    assert_eq!([held, answered], [5, 5], "{shown}");
     let wall = Duration::from_micros(210);
     let recording = recording.of_a_run_of(wall);
     assert!(wall.abs_diff(recording.work()) < Duration::from_nanos(10), "{:?}", recording.work());
