@@ -8,11 +8,15 @@ use std::time::Duration;
 use enact_entities::{Command, Engine, EntityKey, EraseError, Erasure, Metrics, Model, Receipt, SubmitError, TxId};
 use enact_journal::nats::Nats;
 use parking_lot::{Mutex, RwLock};
-use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::{Instant, timeout};
 
 use crate::fabric::{Answer, Question};
 use crate::lease::Held;
+
+/// How long what was sent may be on its way from a server.
+const UNSUBSCRIBED_MAX: Duration = Duration::from_secs(2);
 
 /// The node does not serve the shard, or cannot tell whether it still does. Nothing was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +34,9 @@ pub(crate) struct Hosted<M: Model> {
     /// Ended when the shard is drained.
     maintaining: Mutex<Option<AbortHandle>>,
     /// Ended with this: what comes late is answered, too.
-    listening: Mutex<Option<AbortHandle>>,
+    listening: Mutex<Option<JoinHandle<()>>>,
+    /// Told when nothing more is to be listened for.
+    unsubscribed: Arc<Notify>,
 }
 
 impl<M: Model> Hosted<M> {
@@ -45,6 +51,7 @@ impl<M: Model> Hosted<M> {
             is_draining,
             maintaining: Mutex::default(),
             listening: Mutex::default(),
+            unsubscribed: Arc::default(),
         }
     }
 
@@ -55,9 +62,22 @@ impl<M: Model> Hosted<M> {
         *self.maintaining.lock() = Some(task.abort_handle());
     }
 
-    /// Runs `listen`, which takes what others send.
-    pub(crate) fn listen(&self, listen: impl Future<Output = ()> + Send + 'static) {
-        *self.listening.lock() = Some(tokio::spawn(listen).abort_handle());
+    /// Runs `listen`, which takes what others send until it is told to unsubscribe, and then what is on its way.
+    pub(crate) fn listen<F>(&self, listen: impl FnOnce(Arc<Notify>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        *self.listening.lock() = Some(tokio::spawn(listen(Arc::clone(&self.unsubscribed))));
+    }
+
+    /// Answers what others have sent so far. From then on the servers tell them that nobody listens.
+    pub(crate) async fn unsubscribe(&self) {
+        self.unsubscribed.notify_one();
+        let listening = self.listening.lock().take();
+        if let Some(listening) = listening {
+            // A connection that is lost answers nobody.
+            drop(timeout(UNSUBSCRIBED_MAX, listening).await);
+        }
     }
 
     pub(crate) fn claim(&self) -> u64 {
@@ -146,8 +166,12 @@ impl<M: Model> Hosted<M> {
 
 impl<M: Model> Drop for Hosted<M> {
     fn drop(&mut self) {
-        let tasks = [self.maintaining.get_mut().take(), self.listening.get_mut().take()];
-        tasks.into_iter().flatten().for_each(|task| task.abort());
+        if let Some(task) = self.maintaining.get_mut().take() {
+            task.abort();
+        }
+        if let Some(task) = self.listening.get_mut().take() {
+            task.abort();
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use enact_journal::nats::{Nats, Options as JournalOptions};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -42,8 +42,7 @@ const TICK: Duration = Duration::from_millis(500);
 /// How long a node waits before it opens a shard again that could not be opened.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long after a shard is given away messages may come from nodes that do not know it yet. A node that unsubscribes
-/// loses what is on its way to it, and the sender would wait for an answer.
+/// How long after a shard is given away messages may come from nodes that do not know it yet.
 const LATE: Duration = Duration::from_millis(200);
 const LATE_MAX: Duration = Duration::from_secs(5);
 
@@ -258,6 +257,7 @@ impl<M: Model> Node<M> {
             tokio::spawn(async move {
                 hosted.close(DRAIN).await;
                 sleep(LATE_MAX).await;
+                hosted.unsubscribe().await;
             });
         }
     }
@@ -497,7 +497,8 @@ impl<M: Model> Node<M> {
         let own = Claim { node: self.options.node.clone(), incarnation: lease.incarnation(), epoch: Some(epoch) };
         let lease = (!self.options.engine.barrier_reads).then_some(lease);
         let hosted = Arc::new(Hosted::new(shard, epoch, engine, lease, claim));
-        hosted.listen(listen(self.client.clone(), Arc::downgrade(&hosted), messages, self.options.traces));
+        let (client, listening, traces) = (self.client.clone(), Arc::downgrade(&hosted), self.options.traces);
+        hosted.listen(|unsubscribed| listen(client, listening, (messages, unsubscribed), traces));
         hosted.maintain();
         self.table.insert(&hosted);
         match self.announce(shard, &own, claim).await {
@@ -605,7 +606,7 @@ impl<M: Model> Node<M> {
         self.table.remove(shard, hosted.epoch);
         tokio::spawn(async move {
             sleep(LATE_MAX).await;
-            drop(hosted);
+            hosted.unsubscribe().await;
         });
         is_given
     }
@@ -638,6 +639,7 @@ impl<M: Model> Node<M> {
             }))
             .await;
             sleep(LATE).await;
+            join_all(leaving.iter().map(|hosted| hosted.unsubscribe())).await;
         };
         tokio::select! {
             () = leaving => {}
@@ -666,15 +668,28 @@ fn claim_key(shard: u16) -> String {
     format!("{SHARD}{shard}")
 }
 
-/// Takes what others send for a shard.
+/// Takes what others send for a shard, until it is `unsubscribed`, and then what is on its way from the server.
 async fn listen<M: Model>(
     client: Client,
     hosted: Weak<Hosted<M>>,
-    mut messages: Subscriber,
+    (mut messages, unsubscribed): (Subscriber, Arc<Notify>),
     traces: Option<Propagation>,
 ) {
-    while let Some(message) = messages.next().await {
-        let Some(hosted) = hosted.upgrade() else { return };
+    let (mut answers, mut is_ending) = (JoinSet::new(), false);
+    loop {
+        let message = tokio::select! {
+            Some(_) = answers.join_next() => continue,
+            message = messages.next() => message,
+            () = unsubscribed.notified(), if !is_ending => {
+                is_ending = true;
+                match messages.drain().await {
+                    Ok(()) => continue,
+                    Err(_) => break,
+                }
+            }
+        };
+        let Some(message) = message else { break };
+        let Some(hosted) = hosted.upgrade() else { break };
         let Some(to) = message.reply else {
             let origin = hop::sent(traces, message.headers.as_ref());
             if let Err(cause) = Origin::sync_scope(origin, || hosted.engine.receive(&message.payload)) {
@@ -686,7 +701,7 @@ async fn listen<M: Model>(
             continue;
         }
         let client = client.clone();
-        tokio::spawn(async move {
+        answers.spawn(async move {
             let answer = match fabric::decode::<Question<M::Event>>(&message.payload) {
                 Some(question) => {
                     let origin = hop::asked(traces, message.headers.as_ref(), question.what());
@@ -697,4 +712,5 @@ async fn listen<M: Model>(
             fabric::reply(&client, to, &answer.unwrap_or(Answer::Moved)).await;
         });
     }
+    while answers.join_next().await.is_some() {}
 }
