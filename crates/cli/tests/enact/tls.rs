@@ -364,3 +364,20 @@ async fn a_hook_is_told_over_tls_and_never_the_token() {
     assert_eq!(body["changes"][0]["events"][0]["event"], "Open");
     assert!(!head.contains("authorization") && !head.contains(&place.token), "{head}");
 }
+
+/// What a container is asked now and then.
+#[test]
+fn the_health_check_of_the_container_holds_whether_the_server_encrypts_or_not_and_as_long_as_it_runs() {
+    let file = include_str!("../../../../docs/operations/deploy/Dockerfile");
+    let check = file.lines().find(|line| line.starts_with("HEALTHCHECK ")).and_then(|line| line.split_once(" CMD "));
+    let (_, check) = check.expect("it has one");
+    let place = Place::new();
+    for flags in [&[][..], TLS] {
+        let server = Served::start(place.command(FREE_PORT, flags));
+        let check = check.replace("127.0.0.1:8080", &server.address().to_string());
+        let holds = || Command::new("sh").args(["-c", &check]).status().expect("it ends").code();
+        assert_eq!(holds(), Some(0), "{flags:?}");
+        server.kill();
+        assert_eq!(holds(), Some(1), "{flags:?}");
+    }
+}
