@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use enact_journal::Identity;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 
 /// Files of certificates, keys and secrets in a folder, which nobody else may read.
@@ -35,16 +34,15 @@ impl Files {
     ///
     /// # Panics
     /// As [`write`](Self::write).
-    pub fn keep(&self, name: &str, (certificate, key): (String, String)) -> Identity {
-        let identity = self.identity(name);
+    pub fn keep(&self, name: &str, (certificate, key): (String, String)) -> [PathBuf; 2] {
         self.write(&format!("{name}.pem"), &certificate);
         self.write(&format!("{name}-key.pem"), &key);
-        identity
+        self.kept(name)
     }
 
-    /// The certificate and the key that were written as `name`.
-    pub fn identity(&self, name: &str) -> Identity {
-        Identity { certificates: self.path(&format!("{name}.pem")), key: self.path(&format!("{name}-key.pem")) }
+    /// The files of the certificate and of the key that were written as `name`.
+    pub fn kept(&self, name: &str) -> [PathBuf; 2] {
+        [self.path(&format!("{name}.pem")), self.path(&format!("{name}-key.pem"))]
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -21,6 +22,10 @@ use tempfile::TempDir;
 
 use crate::records::{read_all, record};
 use crate::support::{Processes, Single};
+
+fn identity([certificates, key]: [PathBuf; 2]) -> Identity {
+    Identity { certificates, key }
+}
 
 /// A folder of files of a server and its clients.
 struct Place {
@@ -54,7 +59,7 @@ impl Place {
     fn security(&self) -> Security {
         Security {
             authorities: Some(self.path("trusted.pem")),
-            identity: Some(self.identity("client")),
+            identity: Some(identity(self.kept("client"))),
             credentials: Some(self.path("password")),
             allows_plain: false,
         }
@@ -126,8 +131,8 @@ fn a_server_that_is_not_trusted_or_does_not_trust_is_refused_with_the_reason() {
     files.write("password", PASSWORD);
     files.write("wrong", "another");
     files.write("other-ca.pem", &Authority::new("other").pem);
-    let stranger = files.keep("stranger", Authority::new("other").certificate_for(&["client"]));
-    let expired = files.keep("expired", authority.expired_certificate_for(&["client"]));
+    let stranger = identity(files.keep("stranger", Authority::new("other").certificate_for(&["client"])));
+    let expired = identity(files.keep("expired", authority.expired_certificate_for(&["client"])));
     let Some(mut server) = files.serve() else { return };
     let (port, secure) = (server.port(), files.security());
     let at = |host: &str| format!("tls://bank@{host}:{port}");
@@ -232,7 +237,8 @@ fn nothing_is_said_in_the_clear_when_it_must_be_encrypted_whatever_the_server_sa
     let files = Place::new();
     files.certify(&Authority::new("one"));
     let authorities = Security { authorities: Some(files.path("ca.pem")), ..Security::default() };
-    let identity = Security { identity: Some(files.identity("client")), allows_plain: true, ..Security::default() };
+    let identity =
+        Security { identity: Some(identity(files.kept("client"))), allows_plain: true, ..Security::default() };
     let leave = Security { allows_plain: true, ..Security::default() };
     for (scheme, host, security) in [
         ("tls", "127.0.0.1", Security::default()),

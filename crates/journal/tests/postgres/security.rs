@@ -4,17 +4,22 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
 use enact_journal::postgres::{OpenError, Options, Postgres};
-use enact_journal::{Journal, NewRecord, Security, SecurityError};
+use enact_journal::{Identity, Journal, NewRecord, Security, SecurityError};
 use enact_journal_kit::certificates::{Authority, Files};
 use enact_journal_kit::contract::{block_on, block_on_for};
 use tempfile::TempDir;
 
 use crate::records::{read_all, record};
 use crate::support::{Admin, Processes, Single, fresh};
+
+fn identity([certificates, key]: [PathBuf; 2]) -> Identity {
+    Identity { certificates, key }
+}
 
 const PASSWORD: &str = "open sesame";
 
@@ -84,7 +89,7 @@ impl Secure {
     }
 
     fn with_certificate(&self) -> Security {
-        Security { identity: Some(self.identity("client")), ..self.trusting() }
+        Security { identity: Some(identity(self.kept("client"))), ..self.trusting() }
     }
 }
 
@@ -138,8 +143,8 @@ fn a_server_that_is_not_trusted_or_does_not_trust_is_refused_with_the_reason() {
     secure.write("other-ca.pem", &other.pem);
     secure.write("wrong", "another");
     secure.write("empty", "");
-    let stranger = secure.keep("stranger", other.certificate_for(&["client"]));
-    let expired = secure.keep("expired", secure.authority.expired_certificate_for(&["client"]));
+    let stranger = identity(secure.keep("stranger", other.certificate_for(&["client"])));
+    let expired = identity(secure.keep("expired", secure.authority.expired_certificate_for(&["client"])));
     let certificate = secure.with_certificate();
     let other_name =
         SecurityError::OtherName { expected: "127.0.0.1".to_owned(), presented: vec!["localhost".to_owned()] };
