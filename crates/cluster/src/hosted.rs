@@ -10,12 +10,12 @@ use enact_journal::nats::Nats;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::fabric::{Answer, Question};
 use crate::lease::Held;
 
-/// How long what was sent may be on its way from a server.
+/// How long answers to what has come may take.
 const UNSUBSCRIBED_MAX: Duration = Duration::from_secs(2);
 
 /// The node does not serve the shard, or cannot tell whether it still does. Nothing was done.
@@ -35,6 +35,8 @@ pub(crate) struct Hosted<M: Model> {
     maintaining: Mutex<Option<AbortHandle>>,
     /// Ended with this: what comes late is answered, too.
     listening: Mutex<Option<JoinHandle<()>>>,
+    /// How much has been sent here.
+    heard: AtomicU64,
     /// Told when nothing more is to be listened for.
     unsubscribed: Arc<Notify>,
 }
@@ -51,6 +53,7 @@ impl<M: Model> Hosted<M> {
             is_draining,
             maintaining: Mutex::default(),
             listening: Mutex::default(),
+            heard: AtomicU64::default(),
             unsubscribed: Arc::default(),
         }
     }
@@ -70,7 +73,29 @@ impl<M: Model> Hosted<M> {
         *self.listening.lock() = Some(tokio::spawn(listen(Arc::clone(&self.unsubscribed))));
     }
 
-    /// Answers what others have sent so far. From then on the servers tell them that nobody listens.
+    /// Takes down that something was sent here.
+    pub(crate) fn hears(&self) {
+        self.heard.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits until nothing has been sent here for `span`, and no longer than `patience`: others hear that the shard is elsewhere.
+    pub(crate) async fn quiet(&self, span: Duration, patience: Duration) {
+        let quiet = async {
+            let mut before = None;
+            loop {
+                let heard = self.heard.load(Ordering::Relaxed);
+                if before.replace(heard) == Some(heard) {
+                    return;
+                }
+                sleep(span).await;
+            }
+        };
+        // Somebody who goes on to ask is told by the servers.
+        drop(timeout(patience, quiet).await);
+    }
+
+    /// Answers what has come. From then on the servers tell others that nobody listens; what is on its way from the servers just then is
+    /// lost, so that it should be [quiet](Self::quiet).
     pub(crate) async fn unsubscribe(&self) {
         self.unsubscribed.notify_one();
         let listening = self.listening.lock().take();

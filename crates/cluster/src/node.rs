@@ -42,8 +42,10 @@ const TICK: Duration = Duration::from_millis(500);
 /// How long a node waits before it opens a shard again that could not be opened.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long nothing has come from others when a node that leaves stops to listen: a message that is on its way to it then is lost, and its
+/// sender would wait for an answer.
+const QUIET: Duration = Duration::from_millis(200);
 /// How long after a shard is given away messages may come from nodes that do not know it yet.
-const LATE: Duration = Duration::from_millis(200);
 const LATE_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct Node<M: Model> {
@@ -638,8 +640,11 @@ impl<M: Model> Node<M> {
                 self.claim(hosted.shard, &vacant, hosted.claim()).await;
             }))
             .await;
-            sleep(LATE).await;
-            join_all(leaving.iter().map(|hosted| hosted.unsubscribe())).await;
+            join_all(leaving.iter().map(async |hosted| {
+                hosted.quiet(QUIET, LATE_MAX).await;
+                hosted.unsubscribe().await;
+            }))
+            .await;
         };
         tokio::select! {
             () = leaving => {}
@@ -668,7 +673,7 @@ fn claim_key(shard: u16) -> String {
     format!("{SHARD}{shard}")
 }
 
-/// Takes what others send for a shard, until it is `unsubscribed`, and then what is on its way from the server.
+/// Takes what others send for a shard, until it is `unsubscribed`, and then what has come.
 async fn listen<M: Model>(
     client: Client,
     hosted: Weak<Hosted<M>>,
@@ -690,6 +695,7 @@ async fn listen<M: Model>(
         };
         let Some(message) = message else { break };
         let Some(hosted) = hosted.upgrade() else { break };
+        hosted.hears();
         let Some(to) = message.reply else {
             let origin = hop::sent(traces, message.headers.as_ref());
             if let Err(cause) = Origin::sync_scope(origin, || hosted.engine.receive(&message.payload)) {

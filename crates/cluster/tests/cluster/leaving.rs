@@ -2,8 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use async_nats::Request;
+use enact_cluster::{ShardStatus, status};
 use enact_entities::{Entities, SubmitError};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use crate::bank::{ACCOUNTS, Bank, DEADLINE, settled, total};
 
@@ -47,4 +53,44 @@ async fn a_node_that_stops_delays_transfers_over_shards_and_refuses_none() {
         assert!(client.await.expect("nothing is refused") > 0);
     }
     assert_eq!(total(&stays).await, 100 * ACCOUNTS as i64);
+}
+
+/// Others ask a node that leaves until they see that it has no shards any more, and none of them is left waiting.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_to_a_node_that_leaves_is_answered() {
+    let Some(bank) = Bank::over_one() else { return };
+    let leaves = bank.join("a").await;
+    settled(std::slice::from_ref(&leaves)).await;
+    let servers = bank.options("a").servers;
+    let client = async_nats::connect(servers.to_string()).await.expect("connected");
+    let shards = status(&servers).await.expect("known").shards;
+    let (mut asking, has_left) = (JoinSet::new(), Arc::new(AtomicBool::new(false)));
+    let (begun, mut begins) = mpsc::unbounded_channel();
+    for ShardStatus { shard, epoch, .. } in shards {
+        let subject = format!("enact.shard.{shard}.{}.ask", epoch.expect("it is served"));
+        for _ in 0..4 {
+            let (client, subject, begun) = (client.clone(), subject.clone(), begun.clone());
+            let has_left = Arc::clone(&has_left);
+            asking.spawn(async move {
+                while !has_left.load(Ordering::Relaxed) {
+                    // It is no question, which is answered like one for another node.
+                    let request = Request::new().payload("?".into()).timeout(Some(DEADLINE));
+                    client.send_request(subject.clone(), request).await.expect("an answer");
+                    begun.send(()).expect("the test goes on");
+                }
+            });
+        }
+    }
+    for _ in 0..10 * asking.len() {
+        begins.recv().await.expect("each is answered");
+    }
+    let leaving = tokio::spawn(async move { leaves.leave(DEADLINE).await });
+    while status(&servers).await.expect("known").shards.iter().any(|shard| shard.epoch.is_some()) {}
+    // On a slow machine others hear of it so late.
+    sleep(Duration::from_millis(500)).await;
+    has_left.store(true, Ordering::Relaxed);
+    while let Some(asked) = asking.join_next().await {
+        asked.expect("each is answered");
+    }
+    leaving.await.expect("it leaves");
 }
