@@ -206,7 +206,43 @@ struct Lost;
 
 #[cfg(test)]
 mod tests {
+    use enact_journal_kit::nats::{Server, program};
+    use futures_util::future::join_all;
+    use tokio::time::timeout;
+
     use super::*;
+    use crate::connect::connect;
+
+    /// Those who do not get it wait for the lease to end, which is not waited for here.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn of_many_who_take_a_name_at_once_one_has_it() {
+        const NAMES: usize = 40;
+        let Some(program) = program() else { return };
+        let directory = tempfile::tempdir().expect("a directory");
+        let server = Server::start(&program, directory.path());
+        let mut buckets = Vec::new();
+        for _ in 0..8 {
+            let client = connect(&server.address().into(), "test").await.expect("connected");
+            buckets.push(Bucket::open(&client, 1).await.expect("opened"));
+        }
+        let takes = (0..NAMES).map(|name| {
+            let takes = buckets.iter().zip(1..).map(move |(bucket, incarnation)| {
+                let [address, version, contract] = [const { String::new() }; 3];
+                let lease = Lease { incarnation, address, version, contract, is_leaving: false };
+                let (bucket, node) = (bucket.clone(), format!("n{name}"));
+                let take = async move { Held::take(bucket, &node, lease, LEASE_MIN).await };
+                tokio::spawn(timeout(Duration::from_secs(2), take))
+            });
+            join_all(takes)
+        });
+        let mut taken = 0;
+        for takes in join_all(takes).await {
+            let held = takes.into_iter().filter(|take| matches!(take, Ok(Ok(Ok(_))))).count();
+            assert!(held <= 1, "{held} have it");
+            taken += held;
+        }
+        assert!(taken > 0, "nobody has any");
+    }
 
     #[test]
     fn a_lease_is_renewed_if_it_has_new_revisions_again_and_again_and_not_all_at_once() {
