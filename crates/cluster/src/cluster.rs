@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::Client;
 use enact_entities::{
     ChangesOf, Command, Cursor, DiskState, Entities, EntityKey, EraseError, Erasure, HistoryOf, HistoryPart,
     Membership, Metrics, Model, ReadError, ReadMode, Receipt, Strategies, SubmitError, SystemClock, Timestamp, TxId,
@@ -22,7 +23,7 @@ use crate::fabric;
 use crate::lease::{Held, LEASE_MIN, renewed_after};
 use crate::node::{Node, Parts, new_lease};
 use crate::shard::SHARDS_MAX;
-use crate::subject_keys::SharedKeys;
+use crate::subject_keys::{Secret, SharedKeys};
 use crate::transport::Sender;
 use crate::view::{Revised, SETTINGS, Settings, View as Members};
 
@@ -233,7 +234,7 @@ impl<M: Model> Cluster<M> {
         };
         agree(&bucket, &options, deadline).await?;
         let vault = match &options.subject_keys {
-            Some(secret) => Some(Vault::new(SharedKeys::open(&client, secret.clone(), options.replicas).await?)),
+            Some(secret) => Some(Vault::new(open_keys(&client, secret, options.replicas, deadline).await?)),
             None => None,
         };
         let (views, seen) = watch::channel(Members::default());
@@ -319,6 +320,24 @@ fn check(options: &Options) -> Result<(), JoinError> {
 
 fn by(nodes: &[String]) -> String {
     if nodes.is_empty() { String::new() } else { format!(", by {}", nodes.join(", ")) }
+}
+
+/// Opens the keys of data subjects; servers that have just been started may need a while.
+async fn open_keys(
+    client: &Client,
+    secret: &Secret,
+    replicas: usize,
+    deadline: Instant,
+) -> Result<SharedKeys, JoinError> {
+    loop {
+        match SharedKeys::open(client, secret.clone(), replicas).await {
+            Err(JoinError::Unreachable { why }) if Instant::now() < deadline => {
+                tracing::debug!(why, "the subject keys cannot be opened; trying again");
+                sleep(PAUSE).await;
+            }
+            opened => return opened,
+        }
+    }
 }
 
 /// What all nodes have in common, as the first one has decided it.

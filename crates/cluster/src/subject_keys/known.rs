@@ -62,12 +62,13 @@ impl Known {
         self.unfinished.range(of_subject).map(|(_, sequence)| *sequence).collect()
     }
 
-    pub(super) fn all_unfinished(&self) -> Vec<u64> {
-        self.unfinished.iter().map(|(_, sequence)| *sequence).collect()
+    /// Those of all data subjects, with their digests.
+    pub(super) fn all_unfinished(&self) -> Vec<(Box<str>, u64)> {
+        self.unfinished.iter().cloned().collect()
     }
 
-    pub(super) fn overwritten(&mut self, sequence: u64) {
-        self.unfinished.retain(|(_, unfinished)| *unfinished != sequence);
+    pub(super) fn overwritten(&mut self, digest: &str, sequence: u64) {
+        self.unfinished.remove(&(Box::from(digest), sequence));
     }
 }
 
@@ -106,12 +107,13 @@ mod tests {
                 };
                 assert_eq!(keys, expected, "{order:?}");
                 let ended: Vec<u64> = [10, 12].into_iter().take(len / 2).collect();
-                assert_eq!((known.unfinished("d"), known.all_unfinished()), (ended.clone(), ended), "{order:?}");
+                let all: Vec<_> = ended.iter().map(|sequence| (Box::from("d"), *sequence)).collect();
+                assert_eq!((known.unfinished("d"), known.all_unfinished()), (ended, all), "{order:?}");
                 assert!(known.unfinished("c").is_empty());
                 let has_ended: Vec<bool> = (1..=3).map(|generation| known.has_ended("d", generation)).collect();
                 assert_eq!(has_ended, [len >= 2, len >= 4, false], "{order:?}");
-                known.overwritten(10);
-                assert!(!known.unfinished("d").contains(&10));
+                known.overwritten("d", 10);
+                assert_eq!(known.unfinished("d").len(), (len / 2).saturating_sub(1), "{order:?}");
             }
         }
     }

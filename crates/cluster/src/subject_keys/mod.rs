@@ -59,8 +59,8 @@ impl SharedKeys {
         let keys = Self { secret, stream, known, followed, following };
         keys.catch_up().await.map_err(JoinError::unreachable)?;
         let unfinished = keys.known.lock().all_unfinished();
-        for sequence in unfinished {
-            keys.overwrite(sequence).await.map_err(JoinError::unreachable)?;
+        for (digest, sequence) in unfinished {
+            keys.overwrite(&digest, sequence).await.map_err(JoinError::unreachable)?;
         }
         Ok(keys)
     }
@@ -127,7 +127,7 @@ impl SharedKeys {
     }
 
     /// Has the servers overwrite a message whose key has its end.
-    async fn overwrite(&self, sequence: u64) -> Result<(), SubjectKeysError> {
+    async fn overwrite(&self, digest: &str, sequence: u64) -> Result<(), SubjectKeysError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let why = match timeout_at(deadline, self.stream.overwrite(sequence)).await.map_err(unavailable)? {
@@ -139,7 +139,7 @@ impl SharedKeys {
             }
             sleep(PAUSE).await;
         }
-        self.known.lock().overwritten(sequence);
+        self.known.lock().overwritten(digest, sequence);
         Ok(())
     }
 
@@ -201,7 +201,7 @@ impl KeyStore for SharedKeys {
             let was_there = !has_ended && self.end(subject, generation).await?;
             let unfinished = self.known.lock().unfinished(&digest);
             for sequence in unfinished {
-                self.overwrite(sequence).await?;
+                self.overwrite(&digest, sequence).await?;
             }
             Ok(was_there)
         })

@@ -28,6 +28,8 @@ const SECRET: &str = "enact-secret";
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
+/// How long after it was cut off the stream is followed again.
+const FOLLOW_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// What came of a write.
 pub(super) enum Put {
@@ -166,7 +168,7 @@ impl Stream {
                 Err(why) => why,
             };
             tracing::warn!(why, "the subject keys cannot be followed; trying again");
-            sleep(PAUSE).await;
+            sleep(FOLLOW_AGAIN_AFTER).await;
         }
     }
 
