@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use futures_util::future::join_all;
 use reqwest::StatusCode;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -103,6 +104,16 @@ async fn what_one_node_has_sealed_all_open_and_what_was_erased_stays_so_when_its
     assert_eq!(told.count(), (0..CUSTOMERS).filter(gone).count());
 
     a.kill();
+    // Nobody is erased of whom nobody knows whether there is anything.
+    let paths: Vec<_> = (0..8).map(|stranger| format!("/Customer/nobody{stranger}/-/erase")).collect();
+    let mut moved = 0;
+    for (status, problem) in join_all(paths.iter().map(|path| b.post(path, json!({})))).await {
+        let is_moved = problem["type"] == json!("urn:enact:problem:moved");
+        let expected = if is_moved { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::NOT_FOUND };
+        assert_eq!(status, expected, "{problem}");
+        moved += usize::from(is_moved);
+    }
+    assert!(moved > 0, "some are in shards of the one that is gone");
     serves(&b, 12).await;
     for customer in 0..CUSTOMERS {
         if gone(&customer) {
