@@ -109,7 +109,7 @@ struct Spread {
 /// # Errors
 /// [`SchedulerError`] when a program cannot be run, or does not give the right result.
 pub fn run(options: &Options) -> Result<Report, SchedulerError> {
-    let here = line();
+    let (here, is_measured) = line();
     let least = Duration::from_millis(options.millis);
     let mut programs = Vec::new();
     for benchmark in program::selected(&options.names, options.full)? {
@@ -118,7 +118,7 @@ pub fn run(options: &Options) -> Result<Report, SchedulerError> {
     let rows = programs.into_par_iter().map(|program| row(program, options, here)).collect();
     let machines: Vec<_> = machines(options).collect();
     let spread = machines.par_iter().map(|&(line_ns, workers)| spread(line_ns, workers)).collect();
-    Ok(Report { line: here, rows, spread })
+    Ok(Report { line: here, is_measured, rows, spread })
 }
 
 fn machines(options: &Options) -> impl Iterator<Item = (u64, usize)> + '_ {

@@ -16,6 +16,8 @@ const SPREAD_WITHIN: Duration = Duration::from_millis(1);
 pub struct Report {
     /// What a cache line costs here.
     pub(super) line: Duration,
+    /// Whether that was measured, and not assumed.
+    pub(super) is_measured: bool,
     pub(super) rows: Vec<Row>,
     pub(super) spread: Vec<Spread>,
 }
@@ -110,8 +112,13 @@ impl fmt::Display for Report {
         if self.rows.iter().any(|row| row.here.is_some()) {
             writeln!(
                 f,
-                "two workers to one, simulated where a line costs {} ns as here, and here\n{}\n",
+                "two workers to one, simulated where a line costs {} ns{}, and here\n{}\n",
                 self.line.as_nanos(),
+                if self.is_measured {
+                    " as here"
+                } else {
+                    ", which is assumed, as the cores were too busy to measure it"
+                },
                 self.of_here()
             )?;
         }

@@ -30,10 +30,11 @@ pub(crate) use self::tape::Tape;
 pub use self::tape::record;
 pub use self::world::{Outcome, Setting, replay};
 
-/// What it costs here that a cache line comes from another core, as the scheduler takes it.
+/// What it costs here that a cache line comes from another core, as the scheduler takes it, and whether that was measured: cores that
+/// are busy are in the way.
 #[must_use]
-pub fn line() -> Duration {
-    super::line::cost()
+pub fn line() -> (Duration, bool) {
+    (super::line::cost(), super::line::measured().is_some())
 }
 
 fn nanos(span: Duration) -> u64 {

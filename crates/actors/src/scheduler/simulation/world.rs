@@ -159,7 +159,7 @@ struct Actor {
     is_held: bool,
     resumed: Option<TurnIndex>,
     last_worker: LastWorker,
-    /// Who has had its mailbox's lines last, and until when it is locked.
+    /// The worker that has had its mailbox's lines last, and until when the mailbox is locked.
     mailbox_at: Option<usize>,
     locked_until_ns: u64,
     /// Where it has run last.
