@@ -123,7 +123,9 @@ pub(crate) const PROPAGATION: Propagation = Propagation {
     },
     join: |span, told| {
         let told: HashMap<String, String> = told.iter().cloned().collect();
-        let _ = span.set_parent(TraceContextPropagator::new().extract_with_context(&Context::new(), &told));
+        let named = TraceContextPropagator::new().extract_with_context(&Context::new(), &told);
+        // As above.
+        let _ = span.set_parent(named);
     },
 };
 

@@ -92,9 +92,11 @@ pub(in crate::journal) mod remote {
     use tokio::runtime::Runtime;
 
     use super::Target;
+    #[cfg(feature = "postgres")]
+    use crate::args;
+    use crate::contract;
     use crate::failure::Failure;
     use crate::journal::groups::remote;
-    use crate::{args, contract};
 
     /// The kind of notes up to which position tombstones were written.
     const SWEPT: Kind = Kind(9);
