@@ -19,7 +19,7 @@
 //! written, then nothing was ever written behind it and nobody was told that it is durable; or durable bytes were
 //! damaged. A valid group header behind the place proves the latter, because a group is only written after everything
 //! before it was synced; so does a high-water mark behind the place. Then the log refuses to open; otherwise the torn
-//! group is moved to a file of its own.
+//! group is moved to a file of its own. The zeros behind it, or behind the last valid group, are [room](super::tail).
 //!
 //! # What is read is not yet durable
 //! The last group (or footer, or name of the last segment) may have come from the cache of the operating system after a
@@ -39,10 +39,10 @@ use super::format::{
     segment_number,
 };
 use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
-use super::scan::{Known, Scan, Tip, Tips, scan, scan_file};
+use super::scan::{Known, Scan, Tip, Tips, scan, scan_file, torn_len};
 use super::segment::{FooterReader, Segment, Whole, discarded_classes, is_damage};
 use super::summary::{Summary, Summing};
-use super::tail::{Active, Tail, UNFINISHED};
+use super::tail::{Active, Room, Tail, UNFINISHED};
 use super::{OpenError, snapshots};
 use crate::damage::{Damage, Flaw};
 use crate::discarded::Discarded;
@@ -360,13 +360,17 @@ impl Recovered<'_> {
         let Scan { contents, last, end, stop } = scanned.map_err(failed)?;
         let reached = mark.check_end(number, end);
         if let Some(stop) = stop {
-            let Whole { bytes, .. } = Whole::read(&*self.tail.disk, number)?;
-            if reached.is_err() || !stop.is_torn(&bytes, header, end) {
-                return Err(damage(number, stop.offset, stop.flaw).into());
+            let rest = read_part(&**file, end.into(), usize::try_from(size - u64::from(end)).unwrap_or(usize::MAX));
+            let torn = torn_len(&rest.map_err(failed)?);
+            if reached.is_err() || torn > 0 {
+                let Whole { bytes, .. } = Whole::read(&*self.tail.disk, number)?;
+                if reached.is_err() || !stop.is_torn(&bytes, header, end) {
+                    return Err(damage(number, stop.offset, stop.flaw).into());
+                }
+                let (cut, flaw) = (&bytes[end as usize..][..torn], stop.flaw);
+                let moved_to = set_aside(&*self.tail.disk, &name, cut)?;
+                tracing::warn!(file = name, offset = end, bytes = cut.len(), %flaw, moved_to, "cut off a torn group");
             }
-            let (cut, flaw) = (&bytes[end as usize..], stop.flaw);
-            let moved_to = set_aside(&*self.tail.disk, &name, cut)?;
-            tracing::warn!(file = name, offset = end, bytes = cut.len(), %flaw, moved_to, "cut off a torn group");
             file.set_size(end.into()).map_err(failed)?;
         }
         reached?;
@@ -379,7 +383,8 @@ impl Recovered<'_> {
         self.catalog.push(Extent { first: header.first, end, marks: contents.marks.clone() });
         let (first, next, mark) = (header.first, contents.next(), contents.marks.last().copied());
         let summing = Summing::new(Summary::new(hasher, checksum, end, contents));
-        self.tail.active = Some(Active { number, file: Arc::clone(file), end, first, next, mark, summing });
+        let (file, room) = (Arc::clone(file), Room::UpTo(end));
+        self.tail.active = Some(Active { number, file, end, first, next, mark, summing, room });
         Ok(())
     }
 

@@ -119,6 +119,11 @@ impl Stop {
     }
 }
 
+/// How many bytes of a torn group there are in `rest`, which is behind the last valid one: what is behind them is [room](super::tail).
+pub(super) fn torn_len(rest: &[u8]) -> usize {
+    rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+}
+
 /// Scans `bytes`, a segment with `header` and without footer, and moves on what is known.
 pub(super) fn scan(bytes: &[u8], header: &SegmentHeader, mut known: Known<'_, '_>) -> Scan {
     let mut scan = Scan::begin(header);

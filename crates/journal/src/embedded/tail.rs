@@ -11,6 +11,11 @@
 //! 4. *Begin*: make the next segment under a temporary name, write its header, sync, rename, sync the directory. A crash
 //!    leaves a temporary file, which recovery removes, or the complete segment.
 //!
+//! # Room
+//! To write over bytes that a file has takes the disk half as long as to make it longer. So a group that makes the file longer leaves zeros
+//! behind it, in which the next groups stand. They are no group and no part of a torn one: recovery cuts them off. So do a seal and a
+//! clean close.
+//!
 //! # Failures
 //! A full disk while writing is undone: the file is cut back and synced; only if that succeeds is the group refused.
 //! Any other failure is final for this process. The group is in doubt only if writing it had begun.
@@ -28,6 +33,12 @@ use super::summary::{Summary, Summing};
 use super::workers::Workers;
 use crate::disk::{Disk, DiskFile, is_full};
 use crate::record::Position;
+
+/// The least and the most room behind a group, in bytes; in between, as much as the file is long.
+const ROOM_MIN: u32 = 16 << 10;
+const ROOM_MAX: u32 = 1 << 20;
+/// The longest group behind which there is room: it takes the disk as long to write what a longer one needs twice.
+const ROOMY_GROUP_MAX: usize = 256 << 10;
 
 /// Ends the name of a segment that is not complete yet.
 pub(super) const UNFINISHED: &str = ".new";
@@ -65,6 +76,16 @@ pub(super) struct Active {
     pub(super) mark: Option<Mark>,
     /// Of all groups, or all but the last one.
     pub(super) summing: Summing,
+    pub(super) room: Room,
+}
+
+/// What a file has behind its last group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// Zeros up to this offset, or nothing if that is where the group ends.
+    UpTo(u32),
+    /// Nothing, since the disk was full when there was to be some.
+    Spare,
 }
 
 /// A durable group.
@@ -112,7 +133,8 @@ impl Tail {
     pub(super) fn append(&mut self, group: &[Outgoing<'_>]) -> Result<Written, WriteFailure> {
         self.make_room(group)?;
         let active = self.active.as_mut().expect("there is room in it");
-        let addresses = active.write_group(self.log, group, &mut self.buffer)?;
+        let addresses = active.encode_group(self.log, group, &mut self.buffer);
+        active.write_with_room(&mut self.buffer, self.segment_bytes)?;
         active.sync_group()?;
         Ok(active.grow(group, addresses, self.buffer.len() as u32))
     }
@@ -127,7 +149,8 @@ impl Tail {
     pub(super) fn append_unsynced(&mut self, group: &[Outgoing<'_>]) -> Result<Written, WriteFailure> {
         self.make_room(group)?;
         let active = self.active.as_mut().expect("there is room in it");
-        let addresses = active.write_group(self.log, group, &mut self.buffer)?;
+        let addresses = active.encode_group(self.log, group, &mut self.buffer);
+        active.write(&self.buffer)?;
         let written = active.grow(group, addresses, self.buffer.len() as u32);
         active.summing.settled().add(&self.buffer, |contents| {
             for (outgoing, address) in group.iter().zip(&written.addresses) {
@@ -190,6 +213,7 @@ impl Tail {
     /// As [`advance_mark`](Self::advance_mark), for a clean close.
     pub(super) fn settle_mark(&mut self) -> io::Result<()> {
         self.list()?;
+        self.active.as_mut().map_or(Ok(()), Active::give_room_up)?;
         self.manifest.settle(self.reached())
     }
 
@@ -208,16 +232,45 @@ impl Tail {
 }
 
 impl Active {
-    /// Writes `group` at the end, encoded into `buffer`; the address of each record.
-    fn write_group(
-        &self,
-        log: LogId,
-        group: &[Outgoing<'_>],
-        buffer: &mut Vec<u8>,
-    ) -> Result<Vec<Address>, WriteFailure> {
-        let address = Address::new(self.number, self.end);
-        let addresses = format::encode_group(buffer, log, address, self.next, group);
-        self.write(buffer).map(|()| addresses)
+    /// Encodes `group`, which is to stand at the end, into `buffer`; the address of each record.
+    fn encode_group(&self, log: LogId, group: &[Outgoing<'_>], buffer: &mut Vec<u8>) -> Vec<Address> {
+        format::encode_group(buffer, log, Address::new(self.number, self.end), self.next, group)
+    }
+
+    /// As [`write`](Self::write). Makes room behind the bytes if the file gets longer by them, but not beyond `segment_bytes`.
+    fn write_with_room(&mut self, bytes: &mut Vec<u8>, segment_bytes: u32) -> Result<(), WriteFailure> {
+        let len = bytes.len();
+        let end = self.end + len as u32;
+        match self.room {
+            Room::UpTo(room_end) if room_end < end && len <= ROOMY_GROUP_MAX => {}
+            _ => return self.write(bytes),
+        }
+        let room = end.clamp(ROOM_MIN, ROOM_MAX).min(segment_bytes.saturating_sub(end));
+        bytes.resize(len + room as usize, 0);
+        let written = self.file.write_at(self.end.into(), bytes);
+        bytes.truncate(len);
+        match written {
+            Ok(()) => self.room = Room::UpTo(end + room),
+            Err(error) if is_full(&error) => {
+                self.file.set_size(self.end.into()).map_err(WriteFailure::InDoubt)?;
+                self.room = Room::Spare;
+                self.write(bytes)?;
+            }
+            Err(error) => return Err(WriteFailure::InDoubt(error)),
+        }
+        Ok(())
+    }
+
+    /// Cuts the room off.
+    fn give_room_up(&mut self) -> io::Result<()> {
+        match self.room {
+            Room::UpTo(end) if end > self.end => {
+                self.file.set_size(self.end.into())?;
+                self.room = Room::UpTo(self.end);
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Its end, and the hash of what is before it.
@@ -277,6 +330,8 @@ impl Active {
         let hash = summary.hash();
         let footer = summary.contents().footer(hash).encode(log, address);
         let checksum = summary.checksum_with(&footer);
+        self.give_room_up()
+            .map_err(|error| if is_full(&error) { WriteFailure::Full(error) } else { WriteFailure::Before(error) })?;
         self.write(&footer).map_err(before)?;
         self.file.sync().map_err(WriteFailure::Before)?;
         Ok((hash, Seal { len: self.end + footer.len() as u32, checksum }))
@@ -311,6 +366,7 @@ impl Active {
             next: header.first,
             mark: None,
             summing: Summing::new(Summary::of_new(header)),
+            room: Room::UpTo(HEADER_LEN),
         })
     }
 }

@@ -12,7 +12,7 @@ use super::checkpoint::{CHECKPOINT, Checkpoint};
 use super::format::{Address, Footer, LogId, SegmentHeader, segment_name};
 use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
 use super::recover::{check_continues, count_segments, damage, find_footer, is_begun, remove_unfinished};
-use super::scan::{Known, Scan, Stop, Tip, Tips, scan};
+use super::scan::{Known, Scan, Stop, Tip, Tips, scan, torn_len};
 use super::segment::Whole;
 use crate::damage::{Damage, Flaw};
 use crate::discarded::Discarded;
@@ -334,12 +334,15 @@ impl Verifier {
         self.found.last = Position(contents.next().0 - 1);
         self.end = end;
         let reached = self.mark.check_end(header.number, end);
+        let torn = torn_len(&bytes[end as usize..]);
         match stop {
-            Some(stop) if reached.is_ok() && stop.is_torn(bytes, header, end) => {
-                self.found.torn_bytes = bytes.len() as u64 - u64::from(end);
+            Some(stop) if reached.is_err() || torn > 0 && !stop.is_torn(bytes, header, end) => {
+                self.found.damages.push(damage(header.number, stop.offset, stop.flaw));
             }
-            Some(stop) => self.found.damages.push(damage(header.number, stop.offset, stop.flaw)),
-            None => self.found.damages.extend(reached.err()),
+            _ => {
+                self.found.torn_bytes = torn as u64;
+                self.found.damages.extend(reached.err());
+            }
         }
         end
     }

@@ -50,7 +50,7 @@ use super::contents::Contents;
 use super::format::{Address, Footer, Frame, HEADER_LEN, Hash, LogId, SegmentHeader, segment_name, segment_number};
 use super::manifest::Seal;
 use super::recover::{damage, find_footer};
-use super::scan::{Group as Stored, Tip};
+use super::scan::{Group as Stored, Tip, torn_len};
 use super::segment::{Segment, Whole};
 use crate::damage::{Damage, Flaw};
 use crate::discarded::Discarded;
@@ -425,7 +425,7 @@ impl Salvage {
         }
         match (mark.check_end(number, end), last_flaw) {
             (Ok(()), Some((_, flaw))) if flaw != Flaw::Malformed => {
-                self.diagnosis.torn_bytes = bytes.len() as u64 - u64::from(end);
+                self.diagnosis.torn_bytes = torn_len(bytes.get(end as usize..).unwrap_or_default()) as u64;
             }
             (_, Some((offset, flaw))) => self.found(damage(number, offset, flaw)),
             (reached, None) => {
