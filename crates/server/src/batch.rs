@@ -182,6 +182,9 @@ async fn submit<E: Entities<Model = Rebel>>(
         );
         return Err(Problem::new(ProblemKind::NoSuchEvent, detail));
     }
+    if stated.id.is_none() && stated.idempotency_key.is_none() && command::is_named_by_key(class) {
+        return Err(Problem::invalid(vec![command::unnamed("idempotency_key")]));
+    }
     let key = stated.idempotency_key.map(str::to_owned);
     let left = over.saturating_duration_since(Instant::now());
     let draft = Draft::of(class, stated.id, event, &stated.arguments, caller, key, left);

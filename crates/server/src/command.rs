@@ -126,6 +126,12 @@ pub(crate) fn is_named_by_key(class: &Class) -> bool {
     matches!(class.key_type(), KeyType::String | KeyType::Id)
 }
 
+/// Neither an id nor a key, of that `name`, says which instance a command creates.
+pub(crate) fn unnamed(name: &str) -> InvalidParameter {
+    let problem = "missing; a command without the id of its instance must have one".to_owned();
+    InvalidParameter { name: name.to_owned(), problem }
+}
+
 /// The instance that a command of `caller` creates under `idempotency_key`. All clients without a caller are one.
 fn named_after(
     class: &Class,
@@ -139,8 +145,7 @@ fn named_after(
         return Err(InvalidParameter { name: "id".to_owned(), problem });
     }
     let Some(idempotency_key) = idempotency_key else {
-        let problem = "missing; a command without the id of its instance must have one".to_owned();
-        return Err(InvalidParameter { name: envelope::IDEMPOTENCY_KEY.to_string(), problem });
+        return Err(unnamed(envelope::IDEMPOTENCY_KEY.as_str()));
     };
     let mut digest = Sha256::new();
     if let Some(caller) = caller {

@@ -49,6 +49,7 @@ async fn each_command_of_a_batch_happens_or_is_refused_on_its_own() {
             json!([]),
             json!({ "class": "Account", "id": "A", "event": "Deposit", "arguments": 7 }),
             json!({ "class": "Account", "id": "A", "event": "Deposit", "idempotency_key": "a b" }),
+            json!({ "class": "Transfer", "event": "Book" }),
         ],
     )
     .await;
@@ -71,9 +72,10 @@ async fn each_command_of_a_batch_happens_or_is_refused_on_its_own() {
             (422, Some("commands")),
             (422, Some("arguments")),
             (422, Some("idempotency_key")),
+            (422, Some("idempotency_key")),
         ]
     );
-    let [done, refused, ..] = results(&answer) else { unreachable!("twelve of them") };
+    let [done, refused, ..] = results(&answer) else { unreachable!("thirteen of them") };
     assert_eq!((&done["id"], &done["state"]), (&json!("A"), &json!("opened")));
     assert_eq!(done["transaction"].as_str().expect("an id").len(), 36);
     assert_eq!(refused["type"], "urn:enact:problem:refused");
