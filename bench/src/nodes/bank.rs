@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use enact_cluster::{Adoption, Cluster, Contract, JoinError, NotAdopted, Options, shard_of};
+use enact_cluster::{Adoption, Cluster, Contract, JoinError, NotAdopted, Options, ShardJournal, shard_of};
 use enact_entities::{Command, Entities as _, ReadMode, Rebel, Receipt, SubmitError, View};
 use enact_journal::EntityKey;
-use enact_journal::nats::Nats;
 use enact_rebel::{EventCall, Source, Spec, Value, check};
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, ready};
@@ -53,13 +52,17 @@ pub(super) struct Account {
 struct Fixed(Arc<Spec>);
 
 impl Contract<Rebel> for Fixed {
-    fn examine<'a>(&'a self, _: u16, _: &'a Nats) -> BoxFuture<'a, Result<Box<dyn Adoption<Rebel>>, NotAdopted>> {
+    fn examine<'a>(
+        &'a self,
+        _: u16,
+        _: &'a ShardJournal,
+    ) -> BoxFuture<'a, Result<Box<dyn Adoption<Rebel>>, NotAdopted>> {
         ready(Ok(Box::new(self.clone()) as Box<dyn Adoption<Rebel>>)).boxed()
     }
 }
 
 impl Adoption<Rebel> for Fixed {
-    fn adopt(self: Box<Self>, _: &Nats) -> BoxFuture<'_, Result<Rebel, NotAdopted>> {
+    fn adopt(self: Box<Self>, _: &ShardJournal) -> BoxFuture<'_, Result<Rebel, NotAdopted>> {
         ready(Ok(Rebel::new(self.0))).boxed()
     }
 }

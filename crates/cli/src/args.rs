@@ -7,6 +7,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+#[cfg(feature = "nats")]
+use crate::failure::Failure;
 use bytesize::ByteSize;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -22,7 +24,7 @@ use enact_server::{Exposure, HostName, ListenAddress, Rate, Readers, RoleDemand,
 
 pub(crate) use self::cluster::Cluster;
 #[cfg(feature = "nats")]
-pub(crate) use self::cluster::{RestoreCluster, Servers};
+pub(crate) use self::cluster::{Nodes, RestoreCluster};
 
 /// Transactional actors: entities declared by life cycle, preconditions and effects.
 #[derive(Debug, Parser)]
@@ -105,26 +107,25 @@ impl Contract {
 
 /// Where entities are kept.
 #[derive(Debug, Args)]
+#[command(group(servers_of(["journal", "cluster"])))]
 pub(crate) struct Entities {
     /// Directory that keeps the entities
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,
-    /// The NATS servers, or the PostgreSQL database, that keep the entities of one server; a rollback takes them over from it
-    #[arg(
-        long,
-        value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB",
-        conflicts_with_all = ["data", "cluster"],
-        group = "servers"
-    )]
+    /// The NATS servers, or the PostgreSQL database, that keep the entities of one server; a rollback takes them over from it. With --cluster,
+    /// the database that keeps those of the nodes
+    #[arg(long, value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB", conflicts_with = "data")]
     pub(crate) journal: Option<String>,
     /// Which journal there: streams `J<NUMBER>` and `S<NUMBER>` of the account, or rows of the schema
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal")]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal", conflicts_with = "cluster")]
     pub(crate) shard: u16,
-    /// The NATS servers that keep the entities of several nodes; a rollback needs all of these stopped
-    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with = "data", group = "servers")]
+    /// The NATS servers of several nodes; a rollback needs all of these stopped
+    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with = "data")]
     pub(crate) cluster: Option<String>,
     #[command(flatten)]
     pub(crate) security: JournalSecurity,
+    #[command(flatten)]
+    pub(crate) nodes: NodesSecurity,
 }
 
 impl Entities {
@@ -133,9 +134,17 @@ impl Entities {
         self.journal.as_deref().filter(|address| is_database(address))
     }
 
-    pub(crate) fn are_in_streams(&self) -> bool {
-        self.journal.is_some() && self.database().is_none() || self.cluster.is_some()
+    /// The nodes that serve them, if there are some.
+    #[cfg(feature = "nats")]
+    pub(crate) fn of_nodes(&self) -> Option<Result<Nodes, Failure>> {
+        let addresses = self.cluster.as_deref()?;
+        Some(Nodes::of(addresses, self.journal.as_deref(), &self.security, &self.nodes))
     }
+}
+
+/// The flags by which servers are named, of which each may be given.
+fn servers_of<const N: usize>(flags: [&'static str; N]) -> ArgGroup {
+    ArgGroup::new("servers").args(flags).multiple(true)
 }
 
 /// Whether an address of a journal is one of PostgreSQL; otherwise it is one of NATS.
@@ -246,14 +255,11 @@ pub(crate) struct Audit {
     /// A backup, instead of a directory
     #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "journal"])]
     pub(crate) backup: Option<PathBuf>,
-    /// The NATS servers that keep the entities of several nodes: all shards, while nodes serve them or not
-    #[arg(
-        long,
-        value_name = "nats://HOST:PORT[,..]",
-        conflicts_with_all = ["data", "journal", "backup"],
-        group = "servers"
-    )]
+    /// The NATS servers of several nodes: all shards, while nodes serve them or not. With --journal, those are in that database
+    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with_all = ["data", "shard", "backup"], group = "servers")]
     pub(crate) cluster: Option<String>,
+    #[command(flatten)]
+    pub(crate) nodes: NodesSecurity,
     /// Print each finding as a line of JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -302,6 +308,16 @@ pub(crate) struct JournalSecurity {
     pub(crate) journal_insecure: bool,
 }
 
+/// By what a command and the servers at which nodes meet know each other, where the journals of the nodes are elsewhere.
+#[derive(Debug, Default, Args)]
+pub(crate) struct NodesSecurity {
+    /// File of what the NATS servers of `--cluster` know the user by, as `--journal-credentials`, which is for the database then; all other flags
+    /// of `--journal-` are for both
+    #[arg(long, value_name = "FILE", requires_all = ["cluster", "journal"])]
+    #[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "without NATS there are no nodes"))]
+    cluster_credentials: Option<PathBuf>,
+}
+
 #[cfg(any(feature = "nats", feature = "postgres"))]
 impl JournalSecurity {
     fn security(&self) -> Security {
@@ -328,6 +344,15 @@ impl JournalSecurity {
     }
 }
 
+impl Serve {
+    /// The nodes that it is one of, if it is.
+    #[cfg(feature = "nats")]
+    pub(crate) fn of_nodes(&self) -> Option<Result<Nodes, Failure>> {
+        let addresses = self.cluster.as_deref()?;
+        Some(Nodes::of(addresses, self.journal.as_deref(), &self.security, &self.nodes))
+    }
+}
+
 impl Audit {
     /// The journal, in words.
     pub(crate) fn place(&self) -> String {
@@ -336,6 +361,14 @@ impl Audit {
             (None, Some(address)) => crate::serve::without_passwords(address),
             (None, None) => self.records.data.display().to_string(),
         }
+    }
+
+    /// The nodes whose shards are audited, if it is those.
+    #[cfg(feature = "nats")]
+    pub(crate) fn of_nodes(&self) -> Option<Result<Nodes, Failure>> {
+        let addresses = self.cluster.as_deref()?;
+        let Records { journal, security, .. } = &self.records;
+        Some(Nodes::of(addresses, journal.as_deref(), security, &self.nodes))
     }
 }
 
@@ -347,7 +380,7 @@ pub(crate) struct DataDirectory {
 }
 
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("callers").args(["tokens", "oidc_issuer"]).multiple(true)))]
+#[command(group(ArgGroup::new("callers").args(["tokens", "oidc_issuer"]).multiple(true)), group(servers_of(["journal", "cluster"])))]
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) spec: SpecFiles,
@@ -399,17 +432,12 @@ pub(crate) struct Serve {
     pub(crate) erasers: Option<RoleDemand>,
     /// Keep the entities in streams of NATS servers and not in a directory, such as `tls://h1:4222,tls://h2:4222`, or in tables of
     /// PostgreSQL, such as `postgres://enact@host/bank?schema=enact`. A server that is started on the same streams or tables takes
-    /// them over from this one
-    #[arg(
-        long,
-        value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB",
-        conflicts_with = "data",
-        group = "servers"
-    )]
+    /// them over from this one. With --cluster, the database in which all nodes keep them; the first node decides, for ever
+    #[arg(long, value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB", conflicts_with = "data")]
     pub(crate) journal: Option<String>,
-    /// Be one of several nodes that share the entities, which are kept in streams of these NATS servers, such as
-    /// `tls://h1:4222,tls://h2:4222`. Every node answers for every entity
-    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with = "data", group = "servers", requires = "node")]
+    /// Be one of several nodes that meet at these NATS servers, such as `tls://h1:4222,tls://h2:4222`, and share the entities, which are in
+    /// streams there, or in the database of --journal. Every node answers for every entity
+    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with = "data", requires = "node")]
     pub(crate) cluster: Option<String>,
     /// The name of this node, which no other one has: letters, digits, `-` and `_`
     #[arg(long, value_name = "NAME", requires = "cluster")]
@@ -422,12 +450,14 @@ pub(crate) struct Serve {
     pub(crate) lease: Duration,
     #[command(flatten)]
     pub(crate) security: JournalSecurity,
-    /// How many NATS servers keep each record, to begin with: 1, or 3 with `--cluster`, by default. With three nothing is lost with
-    /// one of them
+    #[command(flatten)]
+    pub(crate) nodes: NodesSecurity,
+    /// How many NATS servers keep each record and each lease, to begin with: 1, or 3 with `--cluster`, by default. With three nothing is lost
+    /// with one of them
     #[arg(long, value_name = "COUNT", requires = "servers")]
     pub(crate) replicas: Option<NonZeroUsize>,
     /// Which journal there: streams `J<NUMBER>` and `S<NUMBER>` of the account, or rows of the schema
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal")]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal", conflicts_with = "cluster")]
     pub(crate) shard: u16,
     /// Answer reads and refusals only behind a record that shows that no other server had taken the entities over. Without it, one that
     /// they were taken from may show what was true before, until it is asked to write; with --cluster, nodes count on their leases

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use enact_cluster::{JoinError, Servers, ShardStatus, Status, drain, move_shard, shards, status, verify};
+use enact_cluster::{Agreed, JoinError, ShardStatus, Status, agreed, drain, move_shard, status};
 
 use crate::failure::Failure;
 use crate::journal::cluster as backups;
@@ -10,23 +10,25 @@ use crate::{args, secret};
 
 pub(crate) fn run(args: &args::Cluster) -> Result<(), Failure> {
     match args {
-        args::Cluster::Status { cluster, json } => block_on(print_status(cluster, *json)),
-        args::Cluster::Check { cluster } => block_on(check(cluster)),
+        args::Cluster::Status { cluster, json } => block_on(print_status(&cluster.nodes()?, *json)),
+        args::Cluster::Check { cluster } => block_on(check(&cluster.nodes()?)),
         args::Cluster::Verify { backup: Some(directory), .. } => backups::verify_backup(directory),
-        args::Cluster::Verify { servers: Some(addresses), security, .. } => {
-            block_on(verify_all(&security.servers(addresses)))
+        args::Cluster::Verify { cluster: Some(addresses), journal, security, nodes, .. } => {
+            block_on(verify_all(&args::Nodes::of(addresses, journal.as_deref(), security, nodes)?))
         }
         args::Cluster::Verify { .. } => unreachable!("the command line has one of them"),
-        args::Cluster::Backup { directory, cluster } => backups::back_up(directory, cluster.to_servers()),
+        args::Cluster::Backup { directory, cluster } => backups::back_up(directory, cluster.nodes()?),
         args::Cluster::Secret { file } => secret::make(file),
         args::Cluster::Restore(args) => backups::restore(args),
         args::Cluster::Drain { node, cluster, patience } => block_on(async {
-            drain(&cluster.to_servers(), node, *patience).await.map_err(|source| unseen(cluster, source))?;
+            let nodes = &cluster.nodes()?;
+            drain(&nodes.servers, node, *patience).await.map_err(|source| unseen(nodes, source))?;
             println!("{node} has no shards");
             Ok(())
         }),
         args::Cluster::Move { shard, node, force, cluster, patience } => block_on(async {
-            let moved = move_shard(&cluster.to_servers(), *shard, node.as_deref(), *force, *patience).await;
+            let servers = cluster.nodes()?.servers;
+            let moved = move_shard(&servers, *shard, node.as_deref(), *force, *patience).await;
             let owner = moved.map_err(|source| Failure::Unmoved { shard: *shard, source })?;
             println!("shard {shard} is served by {owner}");
             Ok(())
@@ -39,8 +41,8 @@ fn block_on(done: impl Future<Output = Result<(), Failure>>) -> Result<(), Failu
     runtime.block_on(done)
 }
 
-async fn print_status(cluster: &args::Servers, json: bool) -> Result<(), Failure> {
-    let status = status(&cluster.to_servers()).await.map_err(|source| unseen(cluster, source))?;
+async fn print_status(nodes: &args::Nodes, json: bool) -> Result<(), Failure> {
+    let status = status(&nodes.servers, &nodes.journals).await.map_err(|source| unseen(nodes, source))?;
     if json {
         println!("{}", serde_json::to_string(&status).expect("it has a text form"));
     } else {
@@ -49,8 +51,8 @@ async fn print_status(cluster: &args::Servers, json: bool) -> Result<(), Failure
     Ok(())
 }
 
-async fn check(cluster: &args::Servers) -> Result<(), Failure> {
-    let status = status(&cluster.to_servers()).await.map_err(|source| unseen(cluster, source))?;
+async fn check(nodes: &args::Nodes) -> Result<(), Failure> {
+    let status = status(&nodes.servers, &nodes.journals).await.map_err(|source| unseen(nodes, source))?;
     let problems = status.problems();
     problems.iter().for_each(|problem| println!("{problem}"));
     if !problems.is_empty() {
@@ -61,12 +63,12 @@ async fn check(cluster: &args::Servers) -> Result<(), Failure> {
 }
 
 /// Reads all shards, also behind one that is damaged.
-async fn verify_all(servers: &Servers) -> Result<(), Failure> {
-    let unseen = |source| Failure::Join { place: servers.to_string(), source };
-    let shards = shards(servers).await.map_err(unseen)?;
+async fn verify_all(nodes: &args::Nodes) -> Result<(), Failure> {
+    let agreed = agreed(&nodes.servers, &nodes.journals).await.map_err(|source| unseen(nodes, source))?;
+    let Agreed { shards, journals, .. } = agreed;
     let (mut entities, mut records, mut damaged) = (0, 0, 0);
     for shard in 0..shards {
-        match verify(servers, shard).await {
+        match journals.verify(shard).await {
             Ok(verified) => {
                 entities += verified.entities;
                 records += verified.records;
@@ -85,8 +87,8 @@ async fn verify_all(servers: &Servers) -> Result<(), Failure> {
     Ok(())
 }
 
-fn unseen(cluster: &args::Servers, source: JoinError) -> Failure {
-    Failure::Join { place: cluster.to_servers().to_string(), source }
+fn unseen(nodes: &args::Nodes, source: JoinError) -> Failure {
+    Failure::Join { place: nodes.servers.to_string(), source }
 }
 
 /// Nodes and shards as tables.

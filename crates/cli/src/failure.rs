@@ -109,8 +109,8 @@ pub(crate) enum Failure {
     Directory(#[from] crate::journal::cluster::DirectoryError),
     #[cfg(feature = "nats")]
     #[error(
-        "not all shards are restored for certain, and no node serves them: remove the streams J0, S0 and so on of all shards and `KV_enact` with \
-         `nats stream rm`, and restore them again"
+        "not all shards are restored for certain, and no node serves them: remove the streams J0, S0 and so on of all shards, or the schema of the \
+         database, and the stream `KV_enact`, and restore them again"
     )]
     HalfRestored {
         #[source]
@@ -173,6 +173,14 @@ pub(crate) enum Failure {
     #[cfg(feature = "nats")]
     #[error("cannot use {place}")]
     Nats { place: String, source: enact_journal::nats::OpenError },
+    #[cfg(feature = "nats")]
+    #[error("cannot look at {place}")]
+    Shard { place: String, source: enact_cluster::OpenError },
+    #[cfg(feature = "nats")]
+    #[error(
+        "--cluster names the NATS servers, and --journal beside it a PostgreSQL database: leave --journal out to keep the entities at those servers"
+    )]
+    TwoJournals,
     #[cfg(feature = "nats")]
     #[error("the nodes at {place}")]
     Join { place: String, source: enact_cluster::JoinError },
@@ -240,6 +248,8 @@ impl Failure {
             | Self::Client(_) => 2,
             #[cfg(not(feature = "nats"))]
             Self::WithoutNats => 2,
+            #[cfg(feature = "nats")]
+            Self::TwoJournals => 2,
             #[cfg(feature = "postgres")]
             Self::Replicas => 2,
             #[cfg(any(feature = "nats", feature = "postgres"))]
@@ -257,6 +267,7 @@ impl Failure {
             Self::Unmoved { source: enact_cluster::MoveError::NoShard { .. }, .. } => 2,
             #[cfg(feature = "nats")]
             Self::Nats { .. }
+            | Self::Shard { .. }
             | Self::Join { .. }
             | Self::Unverified { .. }
             | Self::Unmoved { .. }
@@ -348,9 +359,12 @@ impl Failure {
             #[cfg(feature = "nats")]
             Self::Nats { source: nats::OpenError::Security(cause), .. }
             | Self::RestoreStreams { source: nats::BuildError::Open(nats::OpenError::Security(cause)), .. }
-            | Self::Unverified { source: VerifyError::Open(nats::OpenError::Security(cause)), .. }
             | Self::Join { source: JoinError::Security(cause), .. }
             | Self::Unmoved { source: MoveError::Join(JoinError::Security(cause)), .. } => Some(cause),
+            #[cfg(feature = "nats")]
+            Self::Shard { source, .. } | Self::Unverified { source: VerifyError::Open(source), .. } => {
+                source.insecurity()
+            }
             #[cfg(feature = "postgres")]
             Self::Postgres { source: postgres::OpenError::Security(cause), .. }
             | Self::RestoreTables {

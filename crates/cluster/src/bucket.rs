@@ -54,6 +54,8 @@ pub(crate) struct Kept {
     pub(crate) missing: u64,
     /// The leader first; without one, none.
     pub(crate) replicas: Vec<Replica>,
+    /// What is wrong with it, as far as that is not said otherwise.
+    pub(crate) flaw: Option<String>,
 }
 
 /// When a server has answered.
@@ -224,7 +226,8 @@ impl Bucket {
             lag: peer.lag.unwrap_or(0),
         });
         let missing = state.last_sequence - state.messages.min(state.last_sequence);
-        Some(Kept { last: state.last_sequence, missing, replicas: leader.into_iter().chain(others).collect() })
+        let replicas = leader.into_iter().chain(others).collect();
+        Some(Kept { last: state.last_sequence, missing, replicas, flaw: None })
     }
 
     /// How far the clock of the servers is from the one here, in milliseconds; less than the way there and back does not count.

@@ -20,6 +20,7 @@ use crate::bucket::{Bucket, Wrote};
 use crate::connect::connect;
 use crate::contract::Contract;
 use crate::fabric;
+use crate::journals::{Journals, Keeper, ShardJournals};
 use crate::lease::{Held, LEASE_MIN, renewed_after};
 use crate::node::{Node, Parts, new_lease};
 use crate::shard::SHARDS_MAX;
@@ -88,7 +89,7 @@ pub enum JoinError {
     },
     /// There are entities, in another number of shards, and no node has said how many.
     #[error(
-        "there are entities that are not in {shards} shards: use an account of its own for the nodes, or as many shards as there \
+        "there are entities that are not in {shards} shards: use an account, or a schema, of its own for the nodes, or as many shards as there \
          are; a node without others has one"
     )]
     Occupied {
@@ -104,6 +105,20 @@ pub enum JoinError {
         /// The nodes with that contract that are alive.
         nodes: Vec<String>,
     },
+    /// The journals of the shards are elsewhere, as the first node has decided, for ever.
+    #[error("the journals of the shards are in {found}, and not in {given}: {}", remedy(found))]
+    OtherJournals {
+        /// Where they are.
+        found: Keeper,
+        /// What was given.
+        given: Keeper,
+    },
+    /// The database of the journals is not what it has to be.
+    #[error("{why}")]
+    Database {
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
     /// Something is done to all shards, and nodes are alive.
     #[error("the nodes {} are alive: stop them first", nodes.join(", "))]
     Alive {
@@ -113,7 +128,7 @@ pub enum JoinError {
     /// The shards are being filled from a backup, or were until that was cut off.
     #[error(
         "the {shards} shards are being restored from a backup, or were until that was cut off: if no restore runs any more, remove \
-         the streams J0, S0 and so on of all shards and `KV_enact` with `nats stream rm`, and restore them again"
+         the streams J0, S0 and so on of all shards, or the schema of the database, and the stream `KV_enact`, and restore them again"
     )]
     Restoring {
         /// How many shards there are.
@@ -121,8 +136,8 @@ pub enum JoinError {
     },
     /// Shards are to be filled, and there is something already.
     #[error(
-        "there are {what} already: restore to servers, or to an account, without any; or, if nobody needs what is in them, stop all \
-         nodes and remove the streams of all shards and `KV_enact` with `nats stream rm`"
+        "there are {what} already: restore to servers, to an account, or to a schema, without any; or, if nobody needs what is in them, stop all \
+         nodes and remove the streams of all shards, or the schema, and the stream `KV_enact`"
     )]
     Filled {
         /// What there is.
@@ -232,7 +247,7 @@ impl<M: Model> Cluster<M> {
                 opened => break opened?,
             }
         };
-        agree(&bucket, &options, deadline).await?;
+        let (_, journals) = agree(&bucket, &options, deadline).await?;
         let vault = match &options.subject_keys {
             Some(secret) => Some(Vault::new(open_keys(&client, secret, options.replicas, deadline).await?)),
             None => None,
@@ -264,7 +279,8 @@ impl<M: Model> Cluster<M> {
         let (sender, sending) = Sender::new(client.clone(), options.traces);
         let strategies = Arc::new(options.engine.strategies.clone());
         let contract = Box::new(contract);
-        let node = Node::new(Parts { options, model, contract, client, bucket, views: seen, sender, lease, vault });
+        let node =
+            Node::new(Parts { options, model, contract, client, bucket, journals, views: seen, sender, lease, vault });
         let (stop, stopped) = mpsc::channel(1);
         let run = parking_lot::Mutex::new(Some(tokio::spawn(Arc::clone(&node).run(stopped))));
         let others = vec![watching, tokio::spawn(sending), tokio::spawn(Arc::clone(&node).obey(orders))];
@@ -318,6 +334,13 @@ fn check(options: &Options) -> Result<(), JoinError> {
     Ok(())
 }
 
+fn remedy(found: &Keeper) -> &'static str {
+    match found {
+        Keeper::Streams => "leave `--journal` out",
+        Keeper::Database { .. } => "name that database with `--journal postgres://..`",
+    }
+}
+
 fn by(nodes: &[String]) -> String {
     if nodes.is_empty() { String::new() } else { format!(", by {}", nodes.join(", ")) }
 }
@@ -340,10 +363,15 @@ async fn open_keys(
     }
 }
 
-/// What all nodes have in common, as the first one has decided it.
-async fn agree(bucket: &Bucket, options: &Options, deadline: Instant) -> Result<Revised<Settings>, JoinError> {
+/// What all nodes have in common, as the first one has decided it, and the journals of the shards, which are part of that.
+async fn agree(
+    bucket: &Bucket,
+    options: &Options,
+    deadline: Instant,
+) -> Result<(Revised<Settings>, ShardJournals), JoinError> {
     let Options { shards, contract, .. } = options.clone();
-    let own = Settings { shards, contract, proposed: None, refused: None, is_restoring: false };
+    let journals = options.journals.of_node(&options.node);
+    let mut own = Settings { shards, contract, proposed: None, refused: None, database: None, is_restoring: false };
     loop {
         let why = match bucket.look_at::<Settings>(SETTINGS).await {
             Ok(Revised { value: Some(Settings { shards, is_restoring: true, .. }), .. }) => {
@@ -352,14 +380,22 @@ async fn agree(bucket: &Bucket, options: &Options, deadline: Instant) -> Result<
             Ok(Revised { value: Some(found), .. }) if found.shards != own.shards => {
                 return Err(JoinError::OtherShards { found: found.shards, given: own.shards });
             }
-            Ok(Revised { value: Some(value), revision }) => return Ok(Revised { value, revision }),
-            Ok(Revised { value: None, revision }) => match is_free(bucket, own.shards).await {
+            Ok(Revised { value: Some(value), revision }) => {
+                let journals = journals.agreed(&options.servers, &value).await?;
+                return Ok((Revised { value, revision }, journals));
+            }
+            Ok(Revised { value: None, revision }) => match is_free(bucket, &journals, own.shards).await {
                 Ok(false) => return Err(JoinError::Occupied { shards: own.shards }),
-                Ok(true) => match bucket.write(SETTINGS, &own, revision, None).await {
-                    Wrote::Yes(revision) => return Ok(Revised { value: own, revision }),
-                    Wrote::Conflict | Wrote::Unknown => "the settings were not stored".to_owned(),
-                },
-                Err(why) => why,
+                Ok(true) => {
+                    own.database = journals.identify().await?;
+                    match bucket.write(SETTINGS, &own, revision, None).await {
+                        // They are read next.
+                        Wrote::Yes(_) => continue,
+                        Wrote::Conflict | Wrote::Unknown => "the settings were not stored".to_owned(),
+                    }
+                }
+                Err(JoinError::Unreachable { why }) => why,
+                Err(cause) => return Err(cause),
             },
             Err(why) => why,
         };
@@ -371,11 +407,11 @@ async fn agree(bucket: &Bucket, options: &Options, deadline: Instant) -> Result<
 }
 
 /// Whether nobody has entities here, in another number of shards: a node without others has them in one.
-async fn is_free(bucket: &Bucket, shards: u16) -> Result<bool, String> {
-    if !bucket.has_journal(0).await? {
+async fn is_free(bucket: &Bucket, journals: &Journals, shards: u16) -> Result<bool, JoinError> {
+    if !journals.has(bucket, 0).await? {
         return Ok(true);
     }
-    Ok(bucket.has_journal(shards - 1).await? && !bucket.has_journal(shards).await?)
+    Ok(journals.has(bucket, shards - 1).await? && !journals.has(bucket, shards).await?)
 }
 
 /// Fails if the contract of this node is not that of all and may not be. That it was refused once is forgotten: it is tried again.
@@ -383,7 +419,7 @@ async fn is_free(bucket: &Bucket, shards: u16) -> Result<bool, String> {
 async fn conform(bucket: &Bucket, options: &Options, view: &Members) -> Result<u64, JoinError> {
     let deadline = Instant::now() + JOIN_MAX;
     loop {
-        let Revised { value: settings, revision } = agree(bucket, options, deadline).await?;
+        let (Revised { value: settings, revision }, _) = agree(bucket, options, deadline).await?;
         if settings.contract == options.contract {
             return Ok(revision);
         }

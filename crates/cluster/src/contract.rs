@@ -1,8 +1,9 @@
 //! What the entities of a shard were written under.
 
 use enact_entities::Model;
-use enact_journal::nats::Nats;
 use futures_util::future::BoxFuture;
+
+use crate::ShardJournal;
 
 /// The contract of a node: decides whether the entities of a shard can be served under it.
 pub trait Contract<M: Model>: Send + Sync + 'static {
@@ -11,7 +12,11 @@ pub trait Contract<M: Model>: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the entities of the shard cannot be served under it, or that cannot be told now.
-    fn examine<'a>(&'a self, shard: u16, journal: &'a Nats) -> BoxFuture<'a, Result<Box<dyn Adoption<M>>, NotAdopted>>;
+    fn examine<'a>(
+        &'a self,
+        shard: u16,
+        journal: &'a ShardJournal,
+    ) -> BoxFuture<'a, Result<Box<dyn Adoption<M>>, NotAdopted>>;
 }
 
 /// A contract that a shard allows.
@@ -21,7 +26,7 @@ pub trait Adoption<M: Model>: Send {
     ///
     /// # Errors
     /// When the journal cannot be written.
-    fn adopt(self: Box<Self>, journal: &Nats) -> BoxFuture<'_, Result<M, NotAdopted>>;
+    fn adopt(self: Box<Self>, journal: &ShardJournal) -> BoxFuture<'_, Result<M, NotAdopted>>;
 }
 
 /// Why the entities of a shard are not served.

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use enact_entities::{Command, Engine, EntityKey, EraseError, Erasure, Metrics, Model, Receipt, SubmitError, TxId};
-use enact_journal::nats::Nats;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::fabric::{Answer, Question};
+use crate::journal::ShardJournal;
 use crate::lease::Held;
 
 /// How long answers to what has come may take.
@@ -25,7 +25,7 @@ pub(crate) struct Moved;
 pub(crate) struct Hosted<M: Model> {
     pub(crate) shard: u16,
     pub(crate) epoch: u64,
-    pub(crate) engine: Engine<M, Nats>,
+    pub(crate) engine: Engine<M, ShardJournal>,
     /// What it counts on when it answers; nothing if the engine answers only behind a barrier.
     lease: Option<Arc<Held>>,
     /// The revision of the claim under which it is served.
@@ -42,7 +42,13 @@ pub(crate) struct Hosted<M: Model> {
 }
 
 impl<M: Model> Hosted<M> {
-    pub(crate) fn new(shard: u16, epoch: u64, engine: Engine<M, Nats>, lease: Option<Arc<Held>>, claim: u64) -> Self {
+    pub(crate) fn new(
+        shard: u16,
+        epoch: u64,
+        engine: Engine<M, ShardJournal>,
+        lease: Option<Arc<Held>>,
+        claim: u64,
+    ) -> Self {
         let (claim, is_draining) = (AtomicU64::new(claim), AtomicBool::new(false));
         Self {
             shard,

@@ -1,8 +1,8 @@
 //! Entities on many machines.
 //!
 //! # Shards and owners
-//! The entities are in a fixed number of shards, by [their ids](shard_of). Each shard has one journal in streams of NATS `JetStream`,
-//! and one node at a time that owns it: it has the shard's engine. Every node answers for every entity, and sends what is not its own to the
+//! The entities are in a fixed number of shards, by [their ids](shard_of). Each shard has one journal, in streams of NATS `JetStream` or in
+//! [tables of `PostgreSQL`](Journals), and one node at a time that owns it: it has the shard's engine. Every node answers for every entity, and sends what is not its own to the
 //! owner. A transaction over entities of one shard is one record group; one over several shards commits in two phases.
 //!
 //! # Who owns what
@@ -11,7 +11,7 @@
 //! lease of that one is over.
 //!
 //! # What holds whatever happens
-//! * One node writes: opening the journal of a shard fences all earlier writers off, by the order of the stream and without any clock.
+//! * One node writes: opening the journal of a shard fences all earlier writers off, by the order of the stream, or by a lock of the database, and without any clock.
 //!   Nothing that was acknowledged is lost, and nothing that was refused has an effect.
 //! * A read, and a refusal, shows no state that was out of date when it was asked for: an owner gives none when its lease is
 //!   older than half of its time, at the end as at the beginning. That counts on clocks that run about equally fast, and on nothing else.
@@ -40,6 +40,8 @@ mod contract;
 mod fabric;
 mod hop;
 mod hosted;
+mod journal;
+mod journals;
 mod lease;
 mod node;
 mod options;
@@ -63,13 +65,15 @@ pub use enact_journal::{Identity, Security, SecurityError};
 pub use self::cluster::{Cluster, JoinError};
 pub use self::contract::{Adoption, Contract, NotAdopted};
 pub use self::hop::Propagation;
+pub use self::journal::ShardJournal;
+pub use self::journals::{Journals, Keeper, OpenError, ShardJournals};
 pub use self::lease::LEASE_MIN;
 pub use self::options::Options;
 pub use self::pin::{MoveError, move_shard};
 pub use self::restoration::Restoration;
-pub use self::settings::{Agreed, agreed, shards};
+pub use self::settings::{Agreed, agreed};
 pub use self::shard::{SHARDS_MAX, shard_of};
 pub use self::standstill::Standstill;
 pub use self::status::{NodeStatus, Problem, Replica, ShardStatus, Status, drain, status};
 pub use self::subject_keys::Secret;
-pub use self::verify::{Verified, VerifyError, verify};
+pub use self::verify::{Verified, VerifyError};

@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use async_nats::{Client, Subscriber};
 use enact_entities::{Engine, EngineOptions, Model, NodeCounts, Origin, Standing, SystemClock, Vault};
-use enact_journal::nats::{Nats, Options as JournalOptions};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use parking_lot::{Mutex, RwLock};
@@ -30,6 +29,8 @@ use crate::contract::{Contract, NotAdopted};
 use crate::fabric::{self, ASK, Answer, Order, Question};
 use crate::hop::{self, Propagation};
 use crate::hosted::{Hosted, Moved, Table};
+use crate::journal::ShardJournal;
+use crate::journals::ShardJournals;
 use crate::lease::Held;
 use crate::proposal::{Stage, Step, Voter};
 use crate::transport::{Between, Sender};
@@ -58,6 +59,7 @@ pub(crate) struct Node<M: Model> {
     pub(crate) vault: Option<Vault>,
     contract: Box<dyn Contract<M>>,
     bucket: Bucket,
+    journals: ShardJournals,
     names: Arc<[String]>,
     sender: Arc<Sender>,
     lease: RwLock<Arc<Held>>,
@@ -96,6 +98,7 @@ pub(crate) struct Parts<M: Model> {
     pub(crate) contract: Box<dyn Contract<M>>,
     pub(crate) client: Client,
     pub(crate) bucket: Bucket,
+    pub(crate) journals: ShardJournals,
     pub(crate) views: watch::Receiver<View>,
     pub(crate) sender: Sender,
     pub(crate) lease: Arc<Held>,
@@ -145,7 +148,7 @@ enum Done {
 
 impl<M: Model> Node<M> {
     pub(crate) fn new(parts: Parts<M>) -> Arc<Self> {
-        let Parts { options, model, contract, client, bucket, views, sender, lease, vault } = parts;
+        let Parts { options, model, contract, client, bucket, journals, views, sender, lease, vault } = parts;
         let (table, names) = (Arc::new(Table::new(options.shards)), crate::transport::names(options.shards));
         let (sender, lease, failure) = (Arc::new(sender), RwLock::new(lease), watch::Sender::default());
         let written = Mutex::new(vec![0; usize::from(options.shards)]);
@@ -158,6 +161,7 @@ impl<M: Model> Node<M> {
             vault,
             contract,
             bucket,
+            journals,
             names,
             sender,
             lease,
@@ -468,13 +472,8 @@ impl<M: Model> Node<M> {
 
     async fn open(self: &Arc<Self>, shard: u16, claim: u64, lease: Arc<Held>) -> Result<(), Unopened> {
         let begun = Instant::now();
-        let options = JournalOptions {
-            shard,
-            replicas: self.options.replicas,
-            node: self.options.node.clone(),
-            ..JournalOptions::at(self.options.servers.clone())
-        };
-        let journal = Nats::open(options).await.map_err(|cause| Unopened::Later(cause.to_string()))?;
+        let opened = self.journals.open(shard, &self.options.node, self.options.replicas).await;
+        let journal = opened.map_err(|cause| Unopened::Later(cause.to_string()))?;
         let epoch = journal.epoch();
         let model = self.adopt(shard, &journal).await?;
         let between = Between::new(
@@ -518,7 +517,7 @@ impl<M: Model> Node<M> {
     }
 
     /// The model for the shard, if its entities allow the contract, and if all nodes have agreed on that.
-    async fn adopt(&self, shard: u16, journal: &Nats) -> Result<M, Unopened> {
+    async fn adopt(&self, shard: u16, journal: &ShardJournal) -> Result<M, Unopened> {
         let unadopted = |refused: NotAdopted| match refused {
             NotAdopted { why, is_final: false } => Unopened::Later(why),
             NotAdopted { why, .. } if self.views.borrow().stage(&self.options.contract) == Stage::Agreed => {

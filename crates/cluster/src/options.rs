@@ -5,21 +5,24 @@ use std::time::Duration;
 use enact_entities::EngineOptions;
 use enact_journal::nats::Servers;
 
+use crate::Journals;
 use crate::Secret;
 use crate::hop::Propagation;
 
 /// How a node joins others.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The servers of NATS.
+    /// The servers of NATS, at which nodes meet.
     pub servers: Servers,
+    /// Where the journals of the shards are, in streams of these servers by default. The first node decides; it never changes.
+    pub journals: Journals,
     /// The name of the node: letters, digits, `-` and `_`. No two nodes that are alive have the same.
     pub node: String,
     /// Where clients find the node, for others to see.
     pub address: String,
     /// How many shards there are, 12 by default, [`SHARDS_MAX`](crate::SHARDS_MAX) at most. The first node decides; it never changes.
     pub shards: u16,
-    /// How many servers keep each record, 3 by default.
+    /// How many servers of NATS keep each lease, and each record of a journal there, 3 by default.
     pub replicas: usize,
     /// How long the node counts as alive after it was last heard of, 15 s by default, [`LEASE_MIN`](crate::LEASE_MIN) at least. Whole seconds.
     pub lease: Duration,
@@ -43,6 +46,7 @@ impl Options {
     pub fn new(servers: impl Into<Servers>, node: impl Into<String>) -> Self {
         Self {
             servers: servers.into(),
+            journals: Journals::default(),
             node: node.into(),
             address: String::new(),
             shards: 12,

@@ -117,6 +117,7 @@ mod tests {
             contract: contract.to_owned(),
             proposed: proposed.map(str::to_owned),
             refused,
+            database: None,
             is_restoring: false,
         }
     }

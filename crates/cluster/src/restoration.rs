@@ -12,6 +12,7 @@ use crate::JoinError;
 use crate::bucket::{Bucket, Wrote};
 use crate::cluster::{JOIN_MAX, PAUSE};
 use crate::connect::connect;
+use crate::journals::{Journals, ShardJournals};
 use crate::settings::find;
 use crate::shard::SHARDS_MAX;
 use crate::view::{SETTINGS, Settings};
@@ -25,6 +26,8 @@ pub struct Restoration {
     /// Of the settings that are in force meanwhile.
     revision: u64,
     shards: u16,
+    journals: ShardJournals,
+    database: Option<String>,
 }
 
 impl std::fmt::Debug for Restoration {
@@ -45,7 +48,12 @@ impl Restoration {
     ///
     /// # Cancel safety
     /// It may have begun; then the settings have to be removed by hand.
-    pub async fn begin(servers: &Servers, shards: u16, replicas: usize) -> Result<Self, JoinError> {
+    pub async fn begin(
+        servers: &Servers,
+        journals: &Journals,
+        shards: u16,
+        replicas: usize,
+    ) -> Result<Self, JoinError> {
         if !(1..=SHARDS_MAX).contains(&shards) {
             return Err(JoinError::Shards { shards });
         }
@@ -57,13 +65,20 @@ impl Restoration {
             return Err(JoinError::Filled { what: format!("nodes with {} shards", found.value.shards) });
         }
         for shard in 0..=shards {
-            if bucket.has_journal(shard).await.map_err(JoinError::unreachable)? {
-                return Err(JoinError::Filled { what: format!("streams such as J{shard}") });
+            if journals.has(&bucket, shard).await? {
+                return Err(JoinError::Filled { what: format!("journals such as that of shard {shard}") });
             }
         }
-        let held = Settings { shards, contract: NAME.to_owned(), proposed: None, refused: None, is_restoring: true };
+        let database = journals.identify().await?;
+        let held = settings(shards, NAME.to_owned(), database.clone(), true);
+        let journals = journals.agreed(servers, &held).await?;
         let revision = write(&bucket, &held, revision).await?;
-        Ok(Self { bucket, revision, shards })
+        Ok(Self { bucket, revision, shards, journals, database })
+    }
+
+    /// The journals of the shards, which are to be filled.
+    pub fn journals(&self) -> &ShardJournals {
+        &self.journals
     }
 
     /// Lets nodes serve the shards, which are whole: those with this `contract`.
@@ -74,7 +89,7 @@ impl Restoration {
     /// # Cancel safety
     /// The restoration may have ended.
     pub async fn finish(self, contract: String) -> Result<(), JoinError> {
-        let settings = Settings { shards: self.shards, contract, proposed: None, refused: None, is_restoring: false };
+        let settings = settings(self.shards, contract, self.database, false);
         write(&self.bucket, &settings, self.revision).await.map(drop)
     }
 
@@ -85,6 +100,10 @@ impl Restoration {
     pub async fn abandon(self) -> bool {
         self.bucket.remove(SETTINGS, self.revision).await
     }
+}
+
+fn settings(shards: u16, contract: String, database: Option<String>, is_restoring: bool) -> Settings {
+    Settings { shards, contract, proposed: None, refused: None, database, is_restoring }
 }
 
 /// Writes the settings in place of those with the revision `expected`; the new revision.

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use enact_journal::nats::{Nats, OpenError, Options as JournalOptions, Servers};
+use enact_journal::nats::Servers;
 use tokio::task::AbortHandle;
 
 use crate::JoinError;
 use crate::bucket::{Bucket, Wrote};
 use crate::connect::connect;
+use crate::journal::ShardJournal;
+use crate::journals::{Journals, OpenError, ShardJournals};
 use crate::lease::{Held, LEASE_MIN};
 use crate::node::incarnation;
 use crate::settings::settings;
@@ -18,7 +20,7 @@ const NAME: &str = "=standstill";
 
 /// Keeps nodes from serving. If it ends without [`end`](Self::end) or [`cancel`](Self::cancel), nodes serve again when its lease is over.
 pub struct Standstill {
-    servers: Servers,
+    journals: ShardJournals,
     bucket: Bucket,
     lease: Arc<Held>,
     keeping: AbortHandle,
@@ -37,17 +39,18 @@ impl Standstill {
     /// Begins, if no node is alive.
     ///
     /// # Errors
-    /// When a node is alive, no server can be reached, or no node has ever joined there.
+    /// When a node is alive, no server can be reached, no node has ever joined there, or the journals are elsewhere.
     ///
     /// # Panics
     /// Outside of a tokio runtime with timers and network.
     ///
     /// # Cancel safety
     /// It may have begun, and ends when its lease is over.
-    pub async fn begin(servers: &Servers) -> Result<Self, JoinError> {
+    pub async fn begin(servers: &Servers, journals: &Journals) -> Result<Self, JoinError> {
         let client = connect(servers, "enact standstill").await?;
         let bucket = Bucket::existing(&client).await?;
         let Revised { value: before, revision } = settings(&bucket).await?;
+        let journals = journals.of_node(NAME).agreed(servers, &before).await?;
         let lease = Lease {
             incarnation: incarnation(),
             address: "a change of all shards".to_owned(),
@@ -61,7 +64,7 @@ impl Standstill {
         // An earlier one may have ended without a word.
         let before = Settings { proposed: None, ..before };
         let held = Settings { proposed: Some(NAME.to_owned()), ..before.clone() };
-        let mut standstill = Self { servers: servers.clone(), bucket, lease, keeping, before, revision };
+        let mut standstill = Self { journals, bucket, lease, keeping, before, revision };
         standstill.write(&held).await?;
         // Nodes that join from now on see it.
         let view = standstill.bucket.look().await.map_err(JoinError::unreachable)?;
@@ -82,13 +85,17 @@ impl Standstill {
     /// Opens the journal of a shard, and takes it over from who has it.
     ///
     /// # Errors
-    /// As those of [`Nats::open`].
+    /// When no server can be reached, or one is not what it has to be.
     ///
     /// # Cancel safety
-    /// As that of [`Nats::open`].
-    pub async fn open(&self, shard: u16) -> Result<Nats, OpenError> {
-        let node = NAME.to_owned();
-        Nats::open(JournalOptions { shard, node, ..JournalOptions::at(self.servers.clone()) }).await
+    /// The journal may have been taken over.
+    pub async fn open(&self, shard: u16) -> Result<ShardJournal, OpenError> {
+        self.journals.open(shard, NAME, 1).await
+    }
+
+    /// The journals of the shards.
+    pub fn journals(&self) -> &ShardJournals {
+        &self.journals
     }
 
     /// Ends, with `contract` as that of all from now on.

@@ -1,11 +1,12 @@
 //! What an operator sees of all nodes and shards, from anywhere that reaches the servers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use async_nats::Client;
 use enact_journal::nats::Servers;
+use futures_util::stream::{self, StreamExt};
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
@@ -13,6 +14,7 @@ use crate::JoinError;
 use crate::bucket::{Bucket, Kept};
 use crate::connect::connect;
 use crate::fabric::{self, Order};
+use crate::journals::{Journals, ShardJournals};
 use crate::proposal::Stage;
 use crate::settings::settings;
 use crate::subject_keys;
@@ -24,6 +26,8 @@ const CLOCKS_MAX: Duration = Duration::from_secs(1);
 const REPLICAS_MIN: usize = 3;
 const PAUSE: Duration = Duration::from_millis(100);
 const ORDER_MAX: Duration = Duration::from_secs(2);
+/// Shards that are looked at together.
+const LOOKS_MAX: usize = 16;
 
 /// All nodes and shards, at about one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,6 +36,8 @@ pub struct Status {
     pub nodes: Vec<NodeStatus>,
     /// The shards, in order.
     pub shards: Vec<ShardStatus>,
+    /// Whether the shards are in a database, and not in streams.
+    pub is_in_database: bool,
     /// The servers that keep the keys of personal values, the leader first; nothing if there are no keys.
     pub subject_keys: Option<Vec<Replica>>,
     /// How far the clock of a server is from the one here, in milliseconds.
@@ -68,12 +74,14 @@ pub struct ShardStatus {
     pub moved_to: Option<String>,
     /// The reign in which it is served; nothing if it is being opened, or nobody has it.
     pub epoch: Option<u64>,
-    /// The last message of its stream.
+    /// The last message of its stream, or the last record in the database.
     pub last: u64,
     /// How many messages its stream lacks.
     pub missing: u64,
-    /// The servers that keep it, the leader first.
+    /// The servers of NATS that keep it, the leader first; none if it is in a database.
     pub replicas: Vec<Replica>,
+    /// Why the database does not let it be read, or would not keep it.
+    pub flaw: Option<String>,
 }
 
 /// A server that keeps a shard.
@@ -102,6 +110,13 @@ pub enum Problem {
         shard: u16,
         /// How many.
         missing: u64,
+    },
+    /// The database does not let shards be read, or would not keep them.
+    Database {
+        /// The shards.
+        shards: Vec<u16>,
+        /// What is wrong, and what to do.
+        why: String,
     },
     /// A record is kept by too few servers.
     FewReplicas {
@@ -164,6 +179,11 @@ impl fmt::Display for Problem {
             Self::Missing { shard, missing } => {
                 write!(f, "shard {shard} lacks {missing} messages: restore stream J{shard} from a backup")
             }
+            Self::Database { shards, why } if shards.len() == 1 => write!(f, "shard {}: {why}", shards[0]),
+            Self::Database { shards, why } => {
+                let shards: Vec<String> = shards.iter().map(u16::to_string).collect();
+                write!(f, "shards {}: {why}", shards.join(", "))
+            }
             Self::FewReplicas { shard, replicas } => write!(
                 f,
                 "shard {shard} is kept by {replicas} servers, and one may be lost only of {REPLICAS_MIN}: `nats stream edit J{shard} \
@@ -212,7 +232,10 @@ impl Status {
         let each = |found: fn(&ShardStatus) -> Option<Problem>| self.shards.iter().filter_map(found);
         problems
             .extend(each(|of| (of.missing > 0).then_some(Problem::Missing { shard: of.shard, missing: of.missing })));
-        problems.extend(each(|of| of.replicas.is_empty().then_some(Problem::NoLeader { shard: of.shard })));
+        problems.extend(self.problems_of_database());
+        if !self.is_in_database {
+            problems.extend(each(|of| of.replicas.is_empty().then_some(Problem::NoLeader { shard: of.shard })));
+        }
         problems.extend(each(|of| of.epoch.is_none().then_some(Problem::Unserved { shard: of.shard })));
         problems.extend(each(|of| {
             let replicas = of.replicas.len();
@@ -242,33 +265,42 @@ impl Status {
         }
         problems
     }
+
+    /// What is wrong with the database, once for all shards of which it is.
+    fn problems_of_database(&self) -> impl Iterator<Item = Problem> {
+        let mut flaws: BTreeMap<&str, Vec<u16>> = BTreeMap::new();
+        for of in &self.shards {
+            if let Some(flaw) = &of.flaw {
+                flaws.entry(flaw).or_default().push(of.shard);
+            }
+        }
+        flaws.into_iter().map(|(why, shards)| Problem::Database { shards, why: why.to_owned() })
+    }
 }
 
 /// Looks at all nodes and shards whose servers these are. Changes nothing.
 ///
 /// # Errors
-/// When no server can be reached, or no node has ever joined there.
+/// When no server can be reached, no node has ever joined there, or the journals are elsewhere.
 ///
 /// # Panics
 /// Outside of a tokio runtime with timers and network.
 ///
 /// # Cancel safety
 /// Dropping the future has no effect.
-pub async fn status(servers: &Servers) -> Result<Status, JoinError> {
+pub async fn status(servers: &Servers, journals: &Journals) -> Result<Status, JoinError> {
     let (_, bucket) = open(servers).await?;
     let settings = settings(&bucket).await?.value;
     let view = bucket.look().await.map_err(JoinError::unreachable)?;
-    let mut shards = Vec::new();
-    for shard in 0..settings.shards {
-        let kept = bucket.kept(&format!("J{shard}")).await;
-        shards.push(shard_status(shard, &view, kept));
-    }
+    let journals = journals.agreed(servers, &settings).await?;
+    let shards = shard_statuses(settings.shards, &view, &journals, &bucket).await;
     let subject_keys = bucket.kept(subject_keys::NAME).await.map(|kept| kept.replicas);
     let clock_difference_ms = bucket.clock_difference().await.map_err(JoinError::unreachable)?;
     let nodes = node_statuses(&view, settings.shards);
     Ok(Status {
         nodes,
         shards,
+        is_in_database: !journals.are_streams(),
         subject_keys,
         clock_difference_ms,
         refused: settings.refused.map(|refused| refused.why),
@@ -339,12 +371,18 @@ fn node_statuses(view: &View, shards: u16) -> Vec<NodeStatus> {
     view.nodes().map(status).collect()
 }
 
-fn shard_status(shard: u16, view: &View, kept: Option<Kept>) -> ShardStatus {
+async fn shard_statuses(shards: u16, view: &View, journals: &ShardJournals, bucket: &Bucket) -> Vec<ShardStatus> {
+    let status = async |shard| shard_status(shard, view, journals.kept(bucket, shard).await);
+    // A database that does not answer is waited for once.
+    stream::iter(0..shards).map(status).buffered(LOOKS_MAX).collect().await
+}
+
+fn shard_status(shard: u16, view: &View, kept: Kept) -> ShardStatus {
     let holder = view.holder(shard);
-    let Kept { last, missing, replicas } = kept.unwrap_or_default();
+    let Kept { last, missing, replicas, flaw } = kept;
     let (owner, epoch) = (holder.map(|claim| claim.node.clone()), holder.and_then(|claim| claim.epoch));
     let moved_to = view.pin(shard).map(str::to_owned);
-    ShardStatus { shard, owner, moved_to, epoch, last, missing, replicas }
+    ShardStatus { shard, owner, moved_to, epoch, last, missing, replicas, flaw }
 }
 
 #[cfg(test)]
@@ -361,6 +399,7 @@ mod tests {
             last: 7,
             missing: 0,
             replicas: ["h1", "h2", "h3"].map(replica).to_vec(),
+            flaw: None,
         };
         let node = NodeStatus {
             name: "a".to_owned(),
@@ -373,6 +412,7 @@ mod tests {
         Status {
             nodes: vec![node],
             shards: vec![shard(0), shard(1)],
+            is_in_database: false,
             subject_keys: Some(["h1", "h2", "h3"].map(replica).to_vec()),
             clock_difference_ms: 3,
             refused: None,
@@ -410,5 +450,18 @@ mod tests {
         let problems = status.problems();
         assert!(problems.contains(&Problem::NoLeader { shard: 0 }) && problems.contains(&Problem::NoLeaderOfKeys));
         assert!(Status { subject_keys: None, ..sound() }.problems().is_empty(), "there are none");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_database_is_said_once_for_all_shards() {
+        let mut status = Status { is_in_database: true, ..sound() };
+        status.shards.push(ShardStatus { shard: 2, ..status.shards[0].clone() });
+        status.shards.iter_mut().for_each(|shard| shard.replicas.clear());
+        assert_eq!(status.problems(), [], "no server of NATS keeps them");
+        status.shards[0].flaw = Some("fsync = off".to_owned());
+        status.shards[2].flaw = Some("fsync = off".to_owned());
+        status.shards[1].flaw = Some("records are missing".to_owned());
+        let said: Vec<String> = status.problems().iter().map(ToString::to_string).collect();
+        assert_eq!(said, ["shards 0, 2: fsync = off", "shard 1: records are missing"]);
     }
 }

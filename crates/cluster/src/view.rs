@@ -31,6 +31,9 @@ pub(crate) struct Settings {
     /// The last contract that a shard did not allow.
     #[serde(default)]
     pub(crate) refused: Option<Refused>,
+    /// The identity of the database that has the journals of the shards; nothing if they are in streams.
+    #[serde(default)]
+    pub(crate) database: Option<String>,
     /// The shards are being filled from a backup: no node joins.
     #[serde(default)]
     pub(crate) is_restoring: bool,
@@ -226,8 +229,15 @@ mod tests {
 
     fn settings(proposed: Option<&str>) -> Vec<u8> {
         let (contract, proposed) = ("bank".to_owned(), proposed.map(str::to_owned));
-        serde_json::to_vec(&Settings { shards: 2, contract, proposed, refused: None, is_restoring: false })
-            .expect("JSON")
+        serde_json::to_vec(&Settings {
+            shards: 2,
+            contract,
+            proposed,
+            refused: None,
+            database: None,
+            is_restoring: false,
+        })
+        .expect("JSON")
     }
 
     fn claim(node: &str, incarnation: u64) -> Vec<u8> {

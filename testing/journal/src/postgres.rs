@@ -36,6 +36,25 @@ fn find() -> Option<PathBuf> {
     places.find(|place| ["initdb", "postgres"].iter().all(|program| place.join(program).is_file()))
 }
 
+/// The server that tests of one program share which neither kill nor configure theirs. It ends with the program, which then leaves nothing.
+///
+/// # Panics
+/// If it does not start.
+pub fn shared() -> Option<&'static Server> {
+    static SHARED: OnceLock<Option<(Server, Child)>> = OnceLock::new();
+    let start = || {
+        let (programs, directory) =
+            (programs()?, env::temp_dir().join(format!("enact-postgres-{}", std::process::id())));
+        fs::create_dir(&directory).expect("a directory of this program");
+        let mut cleaning = Command::new("sh");
+        cleaning.args(["-c", r#"read -r _; until rm -rf "$1"; do :; done"#, "sh"]).arg(&directory);
+        // What it reads ends with this program.
+        cleaning.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Some((Server::start(&programs, &directory), cleaning.spawn().expect("a shell")))
+    };
+    SHARED.get_or_init(start).as_ref().map(|(server, _)| server)
+}
+
 /// A server that syncs each commit and lets everybody of this machine in; killed when dropped.
 #[derive(Debug)]
 pub struct Server {

@@ -6,9 +6,13 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 #[cfg(feature = "nats")]
+use enact_cluster::Journals;
+#[cfg(feature = "nats")]
 use enact_journal::nats;
 
-use super::JournalSecurity;
+use super::{JournalSecurity, NodesSecurity};
+#[cfg(feature = "nats")]
+use crate::failure::Failure;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cluster {
@@ -26,14 +30,20 @@ pub(crate) enum Cluster {
         cluster: Servers,
     },
     /// Read all records of all shards, while nodes serve them, or all of a backup, and end with status 4 if something is damaged or missing
+    #[command(group(super::servers_of(["cluster", "journal"])))]
     Verify {
         /// The NATS servers of the nodes
-        #[arg(long = "cluster", value_name = "nats://HOST:PORT[,..]")]
-        servers: Option<String>,
+        #[arg(long, value_name = "nats://HOST:PORT[,..]")]
+        cluster: Option<String>,
+        /// The PostgreSQL database that keeps the shards, if one does
+        #[arg(long, value_name = "postgres://USER@HOST/DB", requires = "cluster")]
+        journal: Option<String>,
         #[command(flatten)]
         security: JournalSecurity,
+        #[command(flatten)]
+        nodes: NodesSecurity,
         /// A backup of all shards, instead of nodes
-        #[arg(long, value_name = "DIR", conflicts_with = "servers", required_unless_present = "servers")]
+        #[arg(long, value_name = "DIR", conflicts_with = "servers", required_unless_present = "cluster")]
         backup: Option<PathBuf>,
     },
     /// Write what has happened to all entities of all shards to a directory, while nodes serve them: each transaction is in it as a whole or
@@ -93,17 +103,58 @@ pub(crate) struct RestoreCluster {
 }
 
 #[derive(Debug, Args)]
+#[command(group(super::servers_of(["cluster", "journal"])))]
 pub(crate) struct Servers {
     /// The NATS servers of the nodes
-    #[arg(long = "cluster", value_name = "nats://HOST:PORT[,..]")]
-    pub(crate) servers: String,
+    #[arg(long, value_name = "nats://HOST:PORT[,..]")]
+    pub(crate) cluster: String,
+    /// The PostgreSQL database that keeps the shards, if one does
+    #[arg(long, value_name = "postgres://USER@HOST/DB", requires = "cluster")]
+    pub(crate) journal: Option<String>,
     #[command(flatten)]
     pub(crate) security: JournalSecurity,
+    #[command(flatten)]
+    pub(crate) nodes: NodesSecurity,
+}
+
+/// The servers at which nodes meet, and where their journals are.
+#[cfg(feature = "nats")]
+#[derive(Clone, Debug)]
+pub(crate) struct Nodes {
+    pub(crate) servers: nats::Servers,
+    pub(crate) journals: Journals,
 }
 
 #[cfg(feature = "nats")]
 impl Servers {
-    pub(crate) fn to_servers(&self) -> nats::Servers {
-        self.security.servers(&self.servers)
+    pub(crate) fn nodes(&self) -> Result<Nodes, Failure> {
+        Nodes::of(&self.cluster, self.journal.as_deref(), &self.security, &self.nodes)
+    }
+}
+
+#[cfg(feature = "nats")]
+impl Nodes {
+    /// The nodes that meet at `addresses`, and keep their journals there or in the database `journal`.
+    pub(crate) fn of(
+        addresses: &str,
+        journal: Option<&str>,
+        security: &JournalSecurity,
+        nodes: &NodesSecurity,
+    ) -> Result<Self, Failure> {
+        let servers = security.servers(addresses);
+        let Some(journal) = journal else { return Ok(Self { servers, journals: Journals::Streams }) };
+        if !super::is_database(journal) {
+            return Err(Failure::TwoJournals);
+        }
+        let security_of_nodes =
+            enact_journal::Security { credentials: nodes.cluster_credentials.clone(), ..servers.security };
+        let servers = nats::Servers { security: security_of_nodes, ..servers };
+        #[cfg(feature = "postgres")]
+        return Ok(Self { servers, journals: Journals::Tables(security.database(journal, 0)) });
+        #[cfg(not(feature = "postgres"))]
+        {
+            drop(servers);
+            Err(Failure::WithoutPostgres)
+        }
     }
 }

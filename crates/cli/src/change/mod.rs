@@ -2,6 +2,8 @@
 //! specification changes.
 
 #[cfg(feature = "nats")]
+mod nodes;
+#[cfg(feature = "nats")]
 mod streams;
 #[cfg(feature = "postgres")]
 mod tables;
@@ -18,17 +20,25 @@ use crate::{args, spec};
 pub(crate) fn run(args: &args::Contract) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
     let entities = args.entities();
-    if entities.are_in_streams() {
-        #[cfg(not(feature = "nats"))]
+    #[cfg(not(feature = "nats"))]
+    if entities.cluster.is_some() {
         return Err(Failure::WithoutNats);
-        #[cfg(feature = "nats")]
-        return runtime.block_on(streams::run(args));
+    }
+    #[cfg(feature = "nats")]
+    if let Some(nodes) = entities.of_nodes() {
+        return runtime.block_on(nodes::run(args, &nodes?));
     }
     if entities.database().is_some() {
         #[cfg(not(feature = "postgres"))]
         return Err(Failure::WithoutPostgres);
         #[cfg(feature = "postgres")]
         return runtime.block_on(tables::run(args));
+    }
+    if entities.journal.is_some() {
+        #[cfg(not(feature = "nats"))]
+        return Err(Failure::WithoutNats);
+        #[cfg(feature = "nats")]
+        return runtime.block_on(streams::run(args));
     }
     let path = &entities.data;
     match args {

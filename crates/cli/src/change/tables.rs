@@ -7,13 +7,12 @@ use enact_journal::postgres::{OpenError, Postgres};
 use super::{in_words, say_rolled_back};
 use crate::contract::{self, ContractError, Rollback, Undecided};
 use crate::failure::Failure;
-use crate::serve::in_tables;
 use crate::{args, spec};
 
 pub(super) async fn run(args: &args::Contract) -> Result<(), Failure> {
     let entities = args.entities();
     let options = entities.security.database(entities.database().unwrap_or_default(), entities.shard);
-    let place = in_tables(&options);
+    let place = options.to_string();
     let unopened = |source: OpenError| Failure::Postgres { place: place.clone(), source };
     let refused = |source: ContractError| Failure::Contract { place: place.clone(), source };
     match args {

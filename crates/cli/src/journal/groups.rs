@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 #[cfg(feature = "nats")]
-use enact_journal::Journal as _;
+use enact_cluster::{Agreed, ShardJournal, ShardJournals};
 #[cfg(feature = "nats")]
-use enact_journal::nats::{Nats, Servers};
+use enact_journal::Journal as _;
 use enact_journal::{BackupReader, Group, look};
 #[cfg(any(feature = "nats", feature = "postgres"))]
 use enact_journal::{Position, ReadError};
@@ -132,7 +132,7 @@ pub(super) mod remote {
 
     #[cfg(feature = "postgres")]
     pub(super) fn of_tables(options: postgres::Options) -> Result<Groups, Failure> {
-        let place = crate::serve::in_tables(&options);
+        let place = options.to_string();
         let runtime = runtime()?;
         let journal = runtime.block_on(Postgres::look(options));
         let journal = journal.map_err(|source| Failure::Postgres { place: place.clone(), source })?;
@@ -140,12 +140,20 @@ pub(super) mod remote {
     }
 }
 
+/// What nodes have in common.
+#[cfg(feature = "nats")]
+async fn agreed(args::Nodes { servers, journals }: &args::Nodes) -> Result<Agreed, Failure> {
+    let of_nodes = |source| Failure::Join { place: servers.to_string(), source };
+    enact_cluster::agreed(servers, journals).await.map_err(of_nodes)
+}
+
 /// The journals of all shards of several nodes, each as it was at one moment.
 #[cfg(feature = "nats")]
 pub(super) struct Shards {
-    servers: Servers,
+    nodes: args::Nodes,
     runtime: Arc<Runtime>,
-    journals: Vec<Arc<Nats>>,
+    all: ShardJournals,
+    journals: Vec<Arc<ShardJournal>>,
     /// Where each ended at earlier looks.
     ends: Vec<Vec<Position>>,
 }
@@ -153,29 +161,27 @@ pub(super) struct Shards {
 #[cfg(feature = "nats")]
 impl Shards {
     /// Looks at all of them so many times, and each time at all before the next one.
-    pub(super) fn of_nodes(servers: Servers, looks: usize) -> Result<Self, Failure> {
+    pub(super) fn of_nodes(nodes: args::Nodes, looks: usize) -> Result<Self, Failure> {
         let runtime = remote::runtime()?;
-        let (ends, journals) = runtime.block_on(async {
-            let of_nodes = |source| Failure::Join { place: servers.to_string(), source };
-            let count = enact_cluster::shards(&servers).await.map_err(of_nodes)?;
+        let (ends, journals, all) = runtime.block_on(async {
+            let Agreed { shards, journals: all, .. } = agreed(&nodes).await?;
             let (mut ends, mut journals) = (Vec::new(), Vec::new());
             for _ in 0..looks {
                 journals.clear();
-                for shard in 0..count {
-                    journals.push(Arc::new(remote::look(&servers, shard).await?));
+                for shard in 0..shards {
+                    let unseen = |source| Failure::Shard { place: all.place(shard), source };
+                    journals.push(Arc::new(all.look(shard).await.map_err(unseen)?));
                 }
                 ends.push(journals.iter().map(|journal| journal.volume().last.unwrap_or(Position::START)).collect());
             }
-            Ok::<_, Failure>((ends, journals))
+            Ok::<_, Failure>((ends, journals, all))
         })?;
-        Ok(Self { servers, runtime: Arc::new(runtime), journals, ends })
+        Ok(Self { nodes, runtime: Arc::new(runtime), all, journals, ends })
     }
 
     /// What tells the contract of the nodes from others, as it is after all looks.
     pub(super) fn contract(&self) -> Result<String, Failure> {
-        let agreed = self.runtime.block_on(enact_cluster::agreed(&self.servers));
-        let of_nodes = |source| Failure::Join { place: self.servers.to_string(), source };
-        Ok(agreed.map_err(of_nodes)?.contract)
+        Ok(self.runtime.block_on(agreed(&self.nodes))?.contract)
     }
 
     /// Where each journal ended at that look, of which the first is 0.
@@ -186,7 +192,7 @@ impl Shards {
     /// The groups of a shard behind `after`, up to the last look.
     pub(super) fn groups(&self, shard: u16, after: Position) -> Groups {
         let (runtime, journal) = (self.runtime.clone(), self.journals[usize::from(shard)].clone());
-        let place = remote::place(&self.servers, shard);
+        let place = self.all.place(shard);
         Groups::paged(place, after, move |after| runtime.block_on(journal.groups(after)))
     }
 }

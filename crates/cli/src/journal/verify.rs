@@ -18,7 +18,7 @@ pub(super) fn run(records: &args::Records) -> Result<(), Failure> {
             use enact_journal::postgres::Postgres;
 
             let options = records.security.database(address, records.shard);
-            let place = crate::serve::in_tables(&options);
+            let place = options.to_string();
             let found = remote::runtime()?.block_on(async {
                 let opened = Postgres::look(options).await;
                 let journal = opened.map_err(|source| Failure::Postgres { place: place.clone(), source })?;

@@ -4,10 +4,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use enact_cluster::{Adoption, Cluster, Contract, NotAdopted, Options, Servers};
+use enact_cluster::{Adoption, Cluster, Contract, NotAdopted, Options, ShardJournal};
 use enact_entities::Rebel;
 use enact_journal::ReadError;
-use enact_journal::nats::Nats;
 use enact_rebel::{Source, Spec};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -17,7 +16,7 @@ use tracing::{info, warn};
 use super::{Life, Start};
 use crate::contract::{self, Change, ContractError, Examined, Undecided};
 use crate::failure::Failure;
-use crate::{secret, spec, traces};
+use crate::{args, secret, spec, traces};
 
 /// How many servers keep each record, unless said otherwise.
 const REPLICAS: usize = 3;
@@ -25,11 +24,13 @@ const REPLICAS: usize = 3;
 const SETTLED_MAX: Duration = Duration::from_secs(5);
 
 impl Start<'_> {
-    /// Joins the nodes over `servers`, and serves until a signal or a failure.
-    pub(super) async fn join(self, servers: Servers) -> Result<(), Failure> {
+    /// Joins the nodes, and serves until a signal or a failure.
+    pub(super) async fn join(self, nodes: args::Nodes) -> Result<(), Failure> {
         let Self { args, sources, spec, .. } = &self;
+        let args::Nodes { servers, journals } = nodes;
         let place = servers.to_string();
         let options = Options {
+            journals,
             address: self.listener.address().to_string(),
             shards: args.shards,
             replicas: args.replicas.map_or(REPLICAS, NonZeroUsize::get),
@@ -73,7 +74,7 @@ impl Contract<Rebel> for Sources {
     fn examine<'a>(
         &'a self,
         shard: u16,
-        journal: &'a Nats,
+        journal: &'a ShardJournal,
     ) -> BoxFuture<'a, Result<Box<dyn Adoption<Rebel>>, NotAdopted>> {
         async move {
             let examined = contract::examine(journal, &self.sources, &self.spec, Undecided::Served).await;
@@ -93,7 +94,7 @@ struct Allowed {
 }
 
 impl Adoption<Rebel> for Allowed {
-    fn adopt(self: Box<Self>, journal: &Nats) -> BoxFuture<'_, Result<Rebel, NotAdopted>> {
+    fn adopt(self: Box<Self>, journal: &ShardJournal) -> BoxFuture<'_, Result<Rebel, NotAdopted>> {
         async move {
             let Self { shard, sources, examined } = *self;
             match &examined.change {

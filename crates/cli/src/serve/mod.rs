@@ -58,12 +58,14 @@ fn start(args: &args::Serve, log: &Log) -> Result<(), Failure> {
     if args.journal.is_some() && !is_database || args.cluster.is_some() {
         return Err(Failure::WithoutNats);
     }
+    #[cfg(feature = "nats")]
+    args.of_nodes().transpose()?;
     #[cfg(not(feature = "postgres"))]
     if is_database {
         return Err(Failure::WithoutPostgres);
     }
     #[cfg(feature = "postgres")]
-    if is_database && args.replicas.is_some() {
+    if is_database && args.cluster.is_none() && args.replicas.is_some() {
         return Err(Failure::Replicas);
     }
     let sources = spec::read(&args.spec.files)?;
@@ -233,13 +235,13 @@ async fn serve(
     let begun = Instant::now();
     let start = Start { args, subject_keys, options, limits, access, sources, spec, listener, signals, begun };
     #[cfg(feature = "nats")]
-    if let Some(addresses) = &args.cluster {
-        return start.join(args.security.servers(addresses)).await;
+    if let Some(nodes) = args.of_nodes() {
+        return start.join(nodes?).await;
     }
     #[cfg(feature = "postgres")]
     if let Some(address) = args.journal.as_deref().filter(|address| args::is_database(address)) {
         let options = PostgresOptions { node: node(), ..args.security.database(address, args.shard) };
-        let place = in_tables(&options);
+        let place = options.to_string();
         let opened = Postgres::open(options).await;
         let journal = opened.map_err(|source| Failure::Postgres { place: place.clone(), source })?;
         return start.serve(journal, &place, None).await;
@@ -425,12 +427,6 @@ fn over_nats(args: &args::Serve, addresses: &str) -> NatsOptions {
         node: node(),
         ..NatsOptions::at(args.security.servers(addresses))
     }
-}
-
-/// The tables, as they may stand in a log.
-#[cfg(feature = "postgres")]
-pub(crate) fn in_tables(options: &PostgresOptions) -> String {
-    format!("{} (schema {}, shard {})", options.place(), options.schema, options.shard)
 }
 
 /// The servers of a journal, as they may stand in a log.

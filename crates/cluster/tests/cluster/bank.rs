@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use enact_cluster::{Adoption, Cluster, Contract, JoinError, NotAdopted, Options};
+use enact_cluster::{
+    Adoption, Cluster, Contract, JoinError, Journals, NotAdopted, Options, ShardJournal, ShardJournals, agreed,
+};
 use enact_entities::{Command, Entities, Idempotency, ReadMode, Rebel, Receipt, SubmitError, View};
 use enact_journal::EntityKey;
-use enact_journal::nats::Nats;
+use enact_journal::nats::{self, Nats};
 use enact_journal_kit::nats::{Server, program};
 use enact_rebel::{EventCall, Source, Spec, Value, check};
 use futures_util::future::BoxFuture;
@@ -45,6 +47,8 @@ pub(crate) type Node = Cluster<Rebel>;
 /// Servers and the contract that nodes have in common.
 pub(crate) struct Bank {
     pub(crate) servers: Vec<Server>,
+    /// Where nodes keep the journals of shards.
+    pub(crate) journals: Journals,
     pub(crate) spec: Arc<Spec>,
     _directory: TempDir,
 }
@@ -58,7 +62,11 @@ pub(crate) struct Allowing {
 }
 
 impl Contract<Rebel> for Allowing {
-    fn examine<'a>(&'a self, shard: u16, _: &'a Nats) -> BoxFuture<'a, Result<Box<dyn Adoption<Rebel>>, NotAdopted>> {
+    fn examine<'a>(
+        &'a self,
+        shard: u16,
+        _: &'a ShardJournal,
+    ) -> BoxFuture<'a, Result<Box<dyn Adoption<Rebel>>, NotAdopted>> {
         let allowed = Allowed { spec: Arc::clone(&self.spec), adopted: Arc::clone(&self.adopted) };
         let refused = NotAdopted { why: "an account has too much".to_owned(), is_final: true };
         let found = if self.but == Some(shard) { Err(refused) } else { Ok(Box::new(allowed) as Box<_>) };
@@ -72,7 +80,7 @@ struct Allowed {
 }
 
 impl Adoption<Rebel> for Allowed {
-    fn adopt(self: Box<Self>, _: &Nats) -> BoxFuture<'_, Result<Rebel, NotAdopted>> {
+    fn adopt(self: Box<Self>, _: &ShardJournal) -> BoxFuture<'_, Result<Rebel, NotAdopted>> {
         self.adopted.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move { Ok(Rebel::new(self.spec)) })
     }
@@ -93,17 +101,43 @@ impl Bank {
         Some(Self::over(servers, directory))
     }
 
+    /// Over one server, and a schema of its own in a database.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn over_database() -> Option<Self> {
+        let database = enact_journal_kit::postgres::shared()?;
+        Some(Self { journals: Journals::Tables(fresh_schema(&database.address())), ..Self::over_one()? })
+    }
+
+    /// Takes the journal of a shard over from the node that has it.
+    pub(crate) async fn take_over(&self, shard: u16) -> ShardJournal {
+        match self.agreed().await {
+            ShardJournals::Streams(servers) => {
+                let options = nats::Options { shard, replicas: self.servers.len(), ..nats::Options::at(servers) };
+                ShardJournal::Streams(Nats::open(options).await.expect("taken over"))
+            }
+            #[cfg(feature = "postgres")]
+            ShardJournals::Tables(database) => ShardJournal::Tables(database.open(shard).await.expect("taken over")),
+            _ => unreachable!("all kinds are here"),
+        }
+    }
+
+    /// The journals that nodes have agreed on.
+    pub(crate) async fn agreed(&self) -> ShardJournals {
+        let agreed = agreed(&self.options("a").servers, &self.journals).await;
+        agreed.expect("nodes have joined").journals
+    }
+
     fn over(servers: Vec<Server>, directory: TempDir) -> Self {
         let spec =
             check(vec![Source::new("bank.rebel", SPEC)]).unwrap_or_else(|report| panic!("{}", report.render(false)));
-        Self { servers, spec: Arc::new(spec), _directory: directory }
+        Self { servers, journals: Journals::Streams, spec: Arc::new(spec), _directory: directory }
     }
 
     pub(crate) fn options(&self, node: &str) -> Options {
         let servers: Vec<String> = self.servers.iter().map(Server::address).collect();
         let lease = enact_cluster::LEASE_MIN;
         let replicas = self.servers.len();
-        Options { replicas, lease, ..Options::new(servers.join(","), node) }
+        Options { replicas, lease, journals: self.journals.clone(), ..Options::new(servers.join(","), node) }
     }
 
     pub(crate) async fn try_join(&self, options: Options) -> Result<Node, JoinError> {
@@ -160,6 +194,14 @@ impl Bank {
             done(node, self.open(account)).await;
         }
     }
+}
+
+/// A schema without tables.
+#[cfg(feature = "postgres")]
+pub(crate) fn fresh_schema(address: &str) -> enact_journal::postgres::Options {
+    static SCHEMAS: AtomicUsize = AtomicUsize::new(0);
+    let schema = format!("bank_{}", SCHEMAS.fetch_add(1, Ordering::Relaxed));
+    enact_journal::postgres::Options { schema, ..enact_journal::postgres::Options::at(address) }
 }
 
 /// Waits until all shards are served, by these nodes alone, and each has its part.

@@ -108,13 +108,13 @@ async fn nodes_that_join_in_a_standstill_serve_nothing_until_it_ends_or_is_not_h
     let servers = bank.options("a").servers;
     let a = bank.join("a").await;
     a.settled().await;
-    let alive = Standstill::begin(&servers).await.map(drop);
+    let alive = Standstill::begin(&servers, &bank.journals).await.map(drop);
     assert_eq!(alive, Err(JoinError::Alive { nodes: vec!["a".to_owned()] }));
     bank.open_all(&a).await;
     a.leave(DEADLINE).await;
 
     for is_cancelled in [true, false] {
-        let standstill = Standstill::begin(&servers).await.expect("nobody is alive");
+        let standstill = Standstill::begin(&servers, &bank.journals).await.expect("nobody is alive");
         let a = bank.join("a").await;
         let refused = a.submit(bank.deposit(1, &format!("early {is_cancelled}"))).await;
         assert!(matches!(refused, Err(SubmitError::Moved { .. })), "{refused:?}");
@@ -129,7 +129,7 @@ async fn nodes_that_join_in_a_standstill_serve_nothing_until_it_ends_or_is_not_h
         a.leave(DEADLINE).await;
     }
 
-    let standstill = Standstill::begin(&servers).await.expect("nobody is alive");
+    let standstill = Standstill::begin(&servers, &bank.journals).await.expect("nobody is alive");
     assert_eq!(standstill.shards(), 12);
     let a = bank.join("a").await;
     standstill.end("changed".to_owned()).await.expect("ended");

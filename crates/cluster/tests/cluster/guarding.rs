@@ -19,14 +19,14 @@ async fn edit(client: &Client, stream: &str, setting: &str, value: Value) {
     assert_eq!(answer["error"], Value::Null, "{answer}");
 }
 
-async fn is_safe(node: &Node) {
+pub(crate) async fn is_safe(node: &Node) {
     while node.disk() != DiskState::Ready {
         tokio::task::yield_now().await;
     }
 }
 
 /// Waits until the node says of a journal that it is not safe, and why.
-async fn is_unsafe(node: &Node, stream: &str) {
+pub(crate) async fn is_unsafe(node: &Node, stream: &str) {
     loop {
         if let DiskState::Unsafe { why } = node.disk() {
             return assert!(why.contains(stream), "{why}");

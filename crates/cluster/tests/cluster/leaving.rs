@@ -63,7 +63,7 @@ async fn what_is_sent_to_a_node_that_leaves_is_answered() {
     settled(std::slice::from_ref(&leaves)).await;
     let servers = bank.options("a").servers;
     let client = async_nats::connect(servers.to_string()).await.expect("connected");
-    let shards = status(&servers).await.expect("known").shards;
+    let shards = status(&servers, &bank.journals).await.expect("known").shards;
     let (mut asking, has_left) = (JoinSet::new(), Arc::new(AtomicBool::new(false)));
     let (begun, mut begins) = mpsc::unbounded_channel();
     for ShardStatus { shard, epoch, .. } in shards {
@@ -85,7 +85,7 @@ async fn what_is_sent_to_a_node_that_leaves_is_answered() {
         begins.recv().await.expect("each is answered");
     }
     let leaving = tokio::spawn(async move { leaves.leave(DEADLINE).await });
-    while status(&servers).await.expect("known").shards.iter().any(|shard| shard.epoch.is_some()) {}
+    while status(&servers, &bank.journals).await.expect("known").shards.iter().any(|shard| shard.epoch.is_some()) {}
     // On a slow machine others hear of it so late.
     sleep(Duration::from_millis(500)).await;
     has_left.store(true, Ordering::Relaxed);

@@ -1,8 +1,10 @@
-//! Nodes of one process over real servers of NATS.
+//! Nodes of one process over real servers of NATS and of PostgreSQL.
 
 mod bank;
 mod barriers;
 mod contract;
+#[cfg(feature = "postgres")]
+mod database;
 mod guarding;
 mod joining;
 mod leaving;

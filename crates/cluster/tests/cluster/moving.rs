@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use enact_entities::{Entities, SubmitError};
-use enact_journal::nats::{Nats, Options as JournalOptions};
 use tokio::task::JoinHandle;
 
 use crate::bank::{ACCOUNTS, Bank, Node, answered, balance, insist, settled, shards, total};
@@ -53,15 +52,23 @@ impl Clients {
 }
 
 async fn opened(names: [&str; 2]) -> Option<(Arc<Bank>, [Node; 2])> {
-    let bank = Arc::new(Bank::over_one()?);
+    Some(opened_of(Bank::over_one()?, names).await)
+}
+
+async fn opened_of(bank: Bank, names: [&str; 2]) -> (Arc<Bank>, [Node; 2]) {
     let nodes = bank.nodes(names).await;
     bank.open_all(&nodes[0]).await;
-    Some((bank, nodes))
+    (Arc::new(bank), nodes)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_joins_gets_its_part_and_one_that_leaves_gives_it_back_while_clients_go_on() {
-    let Some((bank, nodes)) = opened(["a", "b"]).await else { return };
+    let Some(bank) = Bank::over_one() else { return };
+    one_joins_and_leaves(bank).await;
+}
+
+pub(crate) async fn one_joins_and_leaves(bank: Bank) {
+    let (bank, nodes) = opened_of(bank, ["a", "b"]).await;
     let clients = Clients::of(&bank, &nodes);
     let joined = bank.join("c").await;
     settled(&[nodes[0].clone(), nodes[1].clone(), joined.clone()]).await;
@@ -94,11 +101,15 @@ async fn the_shards_of_a_node_that_is_gone_are_served_again_when_its_lease_is_ov
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shard_that_another_writer_has_taken_over_is_opened_again_and_nothing_is_lost() {
-    let Some((bank, nodes)) = opened(["a", "b"]).await else { return };
+    let Some(bank) = Bank::over_one() else { return };
+    others_take_over(bank).await;
+}
+
+pub(crate) async fn others_take_over(bank: Bank) {
+    let (bank, nodes) = opened_of(bank, ["a", "b"]).await;
     let clients = Clients::of(&bank, &nodes);
     for shard in [0, 5, 11] {
-        let options = JournalOptions { shard, ..JournalOptions::at(bank.options("x").servers) };
-        drop(Nats::open(options).await.expect("taken over"));
+        drop(bank.take_over(shard).await);
     }
     for account in 0..ACCOUNTS {
         insist(&nodes[0], bank.deposit(account, "behind")).await;

@@ -10,6 +10,10 @@ use crate::bank::{ACCOUNTS, Bank, DEADLINE, Node, balance, done, settled, shards
 #[tokio::test(flavor = "multi_thread")]
 async fn every_node_answers_for_every_entity() {
     let Some(bank) = Bank::over_one() else { return };
+    every_node_answers(&bank).await;
+}
+
+pub(crate) async fn every_node_answers(bank: &Bank) {
     let [a, b, c] = bank.nodes(["a", "b", "c"]).await;
     let owned = [&a, &b, &c].map(shards);
     assert!(owned.iter().all(|shards| shards.len() == 4), "{owned:?}");
@@ -40,6 +44,10 @@ async fn every_node_answers_for_every_entity() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transfer_over_shards_and_nodes_happens_at_both_ends_or_not_at_all() {
     let Some(bank) = Bank::over_one() else { return };
+    transfers_are_whole(&bank).await;
+}
+
+pub(crate) async fn transfers_are_whole(bank: &Bank) {
     let nodes = bank.nodes(["a", "b"]).await;
     bank.open_all(&nodes[0]).await;
     let mut over_shards = 0;

@@ -13,7 +13,7 @@ use tokio_postgres::error::SqlState;
 use super::log::Columns;
 use super::session::{Server, Session, Slot};
 use super::wire::signed;
-use super::{LIMITS, OpenError, Options, in_words, tables};
+use super::{LIMITS, OpenError, Options, identity, in_words, tables};
 use crate::record::{EntityKey, Group, Position, Record, Seq};
 use crate::remote::{self, GroupError, Numbering, RemoteBuilder, parts};
 
@@ -103,6 +103,7 @@ impl TableBuilder {
             let connection = server.connect().await?;
             tables::make(&connection.client, &server.schema).await?;
             tables::check(&connection.client, &server.schema).await?;
+            identity::check_writer(&connection.client, &server).await?;
         }
         let session = Slot::new(Arc::clone(&server)).get().await?;
         let client = &session.connection.client;

@@ -11,6 +11,7 @@
 //! is lost is looked for, under the same lock, before anything else is written.
 //!
 //! # Layers
+//! `database` is what several journals have in common: the connections of `pool`, which their reads share, and the `identity` of the tables.
 //! `build` fills tables with the groups of another log. `log` inserts groups of records, one at a time, `send` finds out what became of one, `take_over` begins a reign, `reign` knows where
 //! everything ends and `earlier` what there is at all, `read` asks for records and snapshots, `session` has the connections and all that
 //! is asked over them, `tables` and `wire` know what stands in the tables, `guard` refuses servers that could lose something.
@@ -20,14 +21,17 @@
 //! under way is in doubt.
 //!
 //! # Limits
-//! A journal has up to six connections. Up to four million entities that there are take 8 bytes of memory, and those that were asked for
+//! A journal has a connection that it writes over, one or two for moments, and up to four to read, which all journals of a [`Database`] share. Up to four million entities that there are take 8 bytes of memory, and those that were asked for
 //! since the journal was opened their key and about 90 more. Records are never removed.
 
 mod build;
+mod database;
 mod earlier;
 mod guard;
+mod identity;
 mod log;
 mod options;
+mod pool;
 mod read;
 mod reign;
 mod send;
@@ -38,7 +42,6 @@ mod wire;
 
 use std::error::Error as _;
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, iter};
 
@@ -46,15 +49,12 @@ use tokio::time::Instant;
 use tokio_postgres::error::SqlState;
 
 pub use self::build::{BuildError, TableBuilder};
-use self::log::Table;
+pub use self::database::Database;
 pub use self::options::Options;
 use self::read::Reader;
-use self::reign::Reign;
-use self::session::{Server, Slot};
-use self::take_over::Begun;
 use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError, Volume};
 use crate::record::{EntityKey, Group, NewRecord, Position, Record, Seq, Snapshot};
-use crate::remote::{Queue, Remote, Verified, whole_groups};
+use crate::remote::{Remote, Verified, whole_groups};
 use crate::security::SecurityError;
 
 /// How long opening goes on to ask.
@@ -153,6 +153,27 @@ pub enum OpenError {
         /// Their format.
         found: String,
     },
+    /// The tables are not those that are to be there.
+    #[error(
+        "the tables in schema {schema} {}, and those of the journals have {expected}: name the database that has them",
+        .found.as_ref().map_or("have no identity".to_owned(), |found| format!("have the identity {found}"))
+    )]
+    OtherDatabase {
+        /// The schema.
+        schema: String,
+        /// The identity that they should have.
+        expected: String,
+        /// The one that they have.
+        found: Option<String>,
+    },
+    /// The tables are those of nodes, which write them together.
+    #[error(
+        "the tables in schema {schema} are those of several nodes: be one of them (`--cluster`), or name another schema; or, if there are no nodes          any more, remove the table {schema}.identity"
+    )]
+    OfNodes {
+        /// The schema.
+        schema: String,
+    },
     /// A table is not kept as it must be.
     #[error("table {table} {flaw}")]
     Table {
@@ -242,16 +263,8 @@ impl Postgres {
     /// # Panics
     /// If it is polled outside of a tokio runtime with its timers and its network.
     pub async fn open(options: Options) -> Result<Self, OpenError> {
-        let deadline = Instant::now() + OPEN_MAX;
-        let server = Arc::new(Server::of(&options)?);
-        let Begun { epoch, durable } = take_over::take_over(&server, &options, deadline).await?;
-        tracing::info!(schema = server.schema, shard = options.shard, epoch, "the journal was taken over");
-        let reign = Arc::new(Reign::of(options.shard, epoch, durable));
-        let reader = Arc::new(Reader::new(Arc::clone(&server), Arc::clone(&reign)));
-        let finding_out = earlier::find_out(Arc::clone(&server), Arc::clone(&reign));
-        let log = Table::new(Slot::new(server), reign, Arc::clone(&reader));
-        let queue = Queue::new(LIMITS, options.queue_bytes);
-        Ok(Self { remote: Remote::written(queue, reader, log, finding_out), epoch })
+        let shard = options.shard;
+        Database::new(options)?.open(shard).await
     }
 
     /// Opens the journal to read what it has now, beside the process that writes it, which goes on. Records and snapshots are refused: to this
@@ -266,10 +279,8 @@ impl Postgres {
     /// # Panics
     /// As [`open`](Self::open).
     pub async fn look(options: Options) -> Result<Self, OpenError> {
-        let server = Arc::new(Server::of(&options)?);
-        let Begun { epoch, durable } = take_over::look(&server, options.shard, Instant::now() + OPEN_MAX).await?;
-        let reader = Reader::new(server, Arc::new(Reign::of(options.shard, epoch, durable)));
-        Ok(Self { remote: Remote::read_only(LIMITS, Arc::new(reader)), epoch })
+        let shard = options.shard;
+        Database::new(options)?.look(shard).await
     }
 
     /// Whole groups of records after `after`, which is the end of one: at least one group if something follows that was durable when the

@@ -19,6 +19,9 @@ pub struct Options {
     pub schema: String,
     /// Which journal of the schema it is, 0 by default.
     pub shard: u16,
+    /// Which tables there have to be, as [`Database::identify`](super::Database::identify) says; a connection that leads to other ones is not used. Without
+    /// it, the default, tables that have an identity are only read.
+    pub identity: Option<String>,
     /// The name under which this process writes. Those whom it fences off are told.
     pub node: String,
     /// The most bytes that may wait to be written; beyond, appends are refused as overloaded. 64 MiB by default. A batch
@@ -32,7 +35,7 @@ impl Options {
     pub fn at(address: &str) -> Self {
         let (server, schema) = split_schema(address);
         let (schema, node) = (schema.unwrap_or_else(|| "enact".to_owned()), format!("process {}", std::process::id()));
-        Self { server, security: Security::default(), schema, shard: 0, node, queue_bytes: 64 << 20 }
+        Self { server, security: Security::default(), schema, shard: 0, identity: None, node, queue_bytes: 64 << 20 }
     }
 
     /// The database without a user or a password, as it may stand in a log.
@@ -64,6 +67,13 @@ pub(super) fn public_part(server: &str) -> String {
     format!("postgres://{}", named.rsplit_once('@').map_or(named, |(_, public)| public))
 }
 
+/// The journal in words, without a user or a password.
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (schema {}, shard {})", self.place(), self.schema, self.shard)
+    }
+}
+
 /// Leaves the address out, which may have a password.
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,6 +81,7 @@ impl fmt::Debug for Options {
             .field("security", &self.security)
             .field("schema", &self.schema)
             .field("shard", &self.shard)
+            .field("identity", &self.identity)
             .field("node", &self.node)
             .field("queue_bytes", &self.queue_bytes)
             .finish_non_exhaustive()

@@ -6,47 +6,34 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Row, Statement};
+use tokio::time::Instant;
+use tokio_postgres::Row;
 
+use super::pool::{Parameters, Pool};
 use super::reign::Reign;
-use super::session::{Server, Session, Slot, Statements};
+use super::session::Server;
 use super::wire::{self, signed, snapshot_checksum, unsigned};
-use super::{OpenError, in_words, is_damage, take_over};
+use super::{OpenError, take_over};
 use crate::damage::{Damage, Flaw};
 use crate::journal::{Loaded, ReadError, SnapshotError};
 use crate::record::{EntityKey, Position, Record, Seq, Snapshot};
 use crate::remote::{Chains, Page, Place, Verified};
 
-/// Connections that reads share.
-const SLOTS: usize = 4;
-/// How long a read goes on to ask.
-const PATIENCE: Duration = Duration::from_secs(15);
-const ANSWER_MAX: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(20);
 /// Entities in one question.
 const LOCATED_MAX: usize = 1000;
 /// Records and bytes of a page of the feed.
 const PAGE: (usize, i64) = (4096, 4 << 20);
 
-type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
-
 pub(super) struct Reader {
     server: Arc<Server>,
-    slots: [Slot; SLOTS],
-    /// Questions asked so far.
-    asked: AtomicUsize,
+    pool: Arc<Pool>,
     reign: Arc<Reign>,
 }
 
 impl Reader {
-    pub(super) fn new(server: Arc<Server>, reign: Arc<Reign>) -> Self {
-        let slots = [(); SLOTS].map(|()| Slot::new(Arc::clone(&server)));
-        Self { server, slots, asked: AtomicUsize::new(0), reign }
+    pub(super) fn new(server: Arc<Server>, pool: Arc<Pool>, reign: Arc<Reign>) -> Self {
+        Self { server, pool, reign }
     }
 
     /// The position of the last record that is known to be durable.
@@ -59,52 +46,6 @@ impl Reader {
         take_over::check(&self.server, self.reign.shard, self.reign.durable(), deadline).await
     }
 
-    /// Asks until there is an answer, or patience ends; damage ends it at once.
-    async fn ask(
-        &self,
-        statement: fn(&Statements) -> &Statement,
-        parameters: Parameters<'_>,
-    ) -> Result<Vec<Row>, ReadError> {
-        let begun = Instant::now();
-        loop {
-            let slot = &self.slots[self.asked.fetch_add(1, Ordering::Relaxed) % SLOTS];
-            let why = match slot.get().await {
-                Ok(session) => match self.ask_once(&session, statement, parameters).await {
-                    Err(ReadError::Unavailable { why }) => why,
-                    answer => return answer,
-                },
-                Err(cause) => cause.to_string(),
-            };
-            if begun.elapsed() > PATIENCE {
-                return Err(ReadError::Unavailable { why });
-            }
-            sleep(PAUSE).await;
-        }
-    }
-
-    async fn ask_once(
-        &self,
-        session: &Session,
-        statement: fn(&Statements) -> &Statement,
-        parameters: Parameters<'_>,
-    ) -> Result<Vec<Row>, ReadError> {
-        let Session { connection, statements } = session;
-        let asked = connection.client.query(statement(statements), parameters);
-        let why = match timeout(ANSWER_MAX, asked).await {
-            Ok(Ok(rows)) => return Ok(rows),
-            Ok(Err(cause)) => {
-                let why = in_words(&cause);
-                if is_damage(&cause) {
-                    return Err(Damage { file: why, offset: 0, flaw: Flaw::Record }.into());
-                }
-                why
-            }
-            Err(cause) => cause.to_string(),
-        };
-        connection.abandon();
-        Err(ReadError::Unavailable { why })
-    }
-
     /// Learns where `entities` end, as far as nobody has asked before.
     pub(super) async fn locate(&self, entities: &[EntityKey]) -> Result<(), ReadError> {
         for entities in entities.chunks(LOCATED_MAX) {
@@ -113,7 +54,7 @@ impl Reader {
                 continue;
             }
             let names: Vec<&str> = unknown.iter().map(|entity| entity.as_str()).collect();
-            let rows = self.ask(|statements| &statements.ends, &[&self.shard(), &names]).await?;
+            let rows = self.pool.ask(|statements| &statements.ends, &[&self.shard(), &names]).await?;
             let ends: HashMap<&str, &Row> = rows.iter().map(|row| (row.get("entity"), row)).collect();
             for entity in unknown {
                 let end = ends.get(entity.as_str());
@@ -147,7 +88,7 @@ impl Reader {
             return Ok(Vec::new());
         }
         let parameters: Parameters<'_> = &[&self.shard(), &entity.as_str(), &signed(after.0)];
-        let rows = self.ask(|statements| &statements.read, parameters).await?;
+        let rows = self.pool.ask(|statements| &statements.read, parameters).await?;
         let (records, last) = self.chain(entity, after, &rows)?;
         self.expect_end(entity, known, last)?;
         Ok(records)
@@ -159,7 +100,7 @@ impl Reader {
             return Ok(Loaded::default());
         }
         let known = self.reign.tail(entity);
-        let rows = self.ask(|statements| &statements.load, &[&self.shard(), &entity.as_str()]).await?;
+        let rows = self.pool.ask(|statements| &statements.load, &[&self.shard(), &entity.as_str()]).await?;
         let is_snapshot = |row: &&Row| row.get::<_, Option<i64>>("pos").is_none();
         let (snapshot, rows) = match rows.split_first().filter(|(first, _)| is_snapshot(first)) {
             Some((row, rows)) => match sound_snapshot(entity, row) {
@@ -186,7 +127,7 @@ impl Reader {
         if self.reign.has_nothing(entity) {
             return Ok(None);
         }
-        let rows = self.ask(|statements| &statements.snapshot, &[&self.shard(), &entity.as_str()]).await?;
+        let rows = self.pool.ask(|statements| &statements.snapshot, &[&self.shard(), &entity.as_str()]).await?;
         let Some(snapshot) = rows.first().and_then(|row| sound_snapshot(entity, row)) else { return Ok(None) };
         let last = self.end_behind(entity, snapshot.seq).await?;
         if last.seq < snapshot.seq { Err(self.lost(entity, snapshot.seq, last)) } else { Ok(Some(snapshot)) }
@@ -199,7 +140,7 @@ impl Reader {
         if known.seq >= seq {
             return Ok(known);
         }
-        let rows = self.ask(|statements| &statements.ends, &[&self.shard(), &vec![entity.as_str()]]).await?;
+        let rows = self.pool.ask(|statements| &statements.ends, &[&self.shard(), &vec![entity.as_str()]]).await?;
         rows.first().map_or(Ok(Place::default()), |row| self.place(row))
     }
 
@@ -213,7 +154,7 @@ impl Reader {
             return Err(SnapshotError::Ahead { entity, seq, last });
         }
         let parameters: Parameters<'_> = &[&self.shard(), &entity.as_str(), &signed(seq.0), &checksum, &payload];
-        self.ask(|statements| &statements.save, parameters).await.map(drop).map_err(unavailable)
+        self.pool.ask(|statements| &statements.save, parameters).await.map(drop).map_err(unavailable)
     }
 
     /// At most `limit` records after `after`.
@@ -230,7 +171,7 @@ impl Reader {
         let (records, bytes) = PAGE;
         let count = limit.min(records) as i64;
         let parameters: Parameters<'_> = &[&self.shard(), &signed(after.0), &signed(durable), &count, &bytes];
-        let rows = self.ask(|statements| &statements.feed, parameters).await?;
+        let rows = self.pool.ask(|statements| &statements.feed, parameters).await?;
         let mut page = Vec::with_capacity(rows.len());
         let mut expected = after.next();
         for row in &rows {

@@ -15,7 +15,7 @@ use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::{AsyncMessage, Client, Config, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::{OpenError, Options, guard, options};
+use super::{OpenError, Options, guard, identity, options};
 use crate::security::{self, Security, SecurityError};
 
 /// How long connecting to one host may take.
@@ -45,6 +45,8 @@ pub(super) struct Server {
     tls: MakeRustlsConnect,
     security: Security,
     pub(super) schema: String,
+    /// That of the tables that are to be there, if that is said.
+    pub(super) identity: Option<String>,
 }
 
 impl Server {
@@ -84,7 +86,7 @@ impl Server {
         if config.get_hosts().len().max(config.get_hostaddrs().len()) > 1 {
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
-        Ok(Self { config, tls, security, schema })
+        Ok(Self { config, tls, security, schema, identity: options.identity.clone() })
     }
 
     /// A connection to a server that is as it must be.
@@ -114,6 +116,7 @@ impl Server {
             let settings = format!("SET search_path TO {};{SETTINGS}", self.schema);
             connection.client.batch_execute(&settings).await.map_err(OpenError::of)?;
             guard::check(&connection.client).await?;
+            identity::check(&connection.client, self).await?;
             Ok(connection)
         };
         let late = |_| OpenError::unreachable(format!("no session within {} s", READY_MAX.as_secs()));

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::session::{Connection, Server};
 use super::wire::{signed, unsigned};
-use super::{OpenError, Options, tables};
+use super::{OpenError, identity, tables};
 
 /// How long connecting and asking may take: longer than the server waits for a lock.
 const ANSWER_MAX: Duration = Duration::from_secs(8);
@@ -24,7 +24,7 @@ pub(super) struct Begun {
 #[derive(Clone, Copy)]
 enum Question<'a> {
     /// To begin a reign. A try of unknown fate is made again: what comes of it is a reign without a record.
-    TakeOver(&'a Options),
+    TakeOver { shard: u16, node: &'a str },
     /// What is there.
     Look { shard: u16 },
     /// Whether nothing is missing of what was durable up to a position.
@@ -32,8 +32,8 @@ enum Question<'a> {
 }
 
 /// Takes the journal over, however often that takes until `deadline`.
-pub(super) async fn take_over(server: &Server, options: &Options, deadline: Instant) -> Result<Begun, OpenError> {
-    ask(server, Question::TakeOver(options), deadline).await
+pub(super) async fn take_over(server: &Server, shard: u16, node: &str, deadline: Instant) -> Result<Begun, OpenError> {
+    ask(server, Question::TakeOver { shard, node }, deadline).await
 }
 
 /// Looks at the journal as it is.
@@ -46,10 +46,27 @@ pub(super) async fn check(server: &Server, shard: u16, durable: u64, deadline: I
     ask(server, Question::Check { shard, durable }, deadline).await.map(drop)
 }
 
-/// Asks over new connections until there is an answer or the deadline; what does not pass ends it at once.
+/// The identity of the tables, if they have one.
+pub(super) async fn identity(server: &Server, deadline: Instant) -> Result<Option<String>, OpenError> {
+    until(deadline, || identity_once(server)).await
+}
+
+/// The identity of the tables, which are made, and given one, if need be.
+pub(super) async fn identify(server: &Server, deadline: Instant) -> Result<String, OpenError> {
+    until(deadline, || identify_once(server)).await
+}
+
 async fn ask(server: &Server, question: Question<'_>, deadline: Instant) -> Result<Begun, OpenError> {
+    until(deadline, || ask_once(server, question)).await
+}
+
+/// Asks `once` over new connections until there is an answer or the deadline; what does not pass ends it at once.
+async fn until<T, F>(deadline: Instant, once: impl Fn() -> F) -> Result<T, OpenError>
+where
+    F: Future<Output = Result<T, OpenError>>,
+{
     loop {
-        let answer = timeout(ANSWER_MAX, ask_once(server, question)).await.unwrap_or_else(|_| {
+        let answer = timeout(ANSWER_MAX, once()).await.unwrap_or_else(|_| {
             let why = format!("the server has not answered within {} s", ANSWER_MAX.as_secs());
             Err(OpenError::Unreachable { why })
         });
@@ -63,15 +80,29 @@ async fn ask(server: &Server, question: Question<'_>, deadline: Instant) -> Resu
     }
 }
 
+async fn identity_once(server: &Server) -> Result<Option<String>, OpenError> {
+    identity::find(&server.connect().await?.client, &server.schema).await
+}
+
+async fn identify_once(server: &Server) -> Result<String, OpenError> {
+    let connection = server.connect().await?;
+    tables::make(&connection.client, &server.schema).await?;
+    tables::check(&connection.client, &server.schema).await?;
+    identity::make(&connection, &server.schema).await
+}
+
 async fn ask_once(server: &Server, question: Question<'_>) -> Result<Begun, OpenError> {
     let connection = &server.connect().await?;
-    if let Question::TakeOver(_) = question {
+    if let Question::TakeOver { .. } = question {
         tables::make(&connection.client, &server.schema).await?;
     }
     tables::check(&connection.client, &server.schema).await?;
     let missing = || OpenError::Missing { schema: server.schema.clone() };
     let (shard, durable) = match question {
-        Question::TakeOver(options) => return begin(connection, options).await,
+        Question::TakeOver { shard, node } => {
+            identity::check_writer(&connection.client, server).await?;
+            return begin(connection, shard, node).await;
+        }
         Question::Look { shard } => (shard, 0),
         Question::Check { shard, durable } => (shard, durable),
     };
@@ -80,16 +111,16 @@ async fn ask_once(server: &Server, question: Question<'_>) -> Result<Begun, Open
 }
 
 /// Tries once. A journal that has lost records is not taken over.
-async fn begin(connection: &Connection, options: &Options) -> Result<Begun, OpenError> {
-    let (client, shard) = (&connection.client, i32::from(options.shard));
+async fn begin(connection: &Connection, shard: u16, node: &str) -> Result<Begun, OpenError> {
+    let (client, number) = (&connection.client, i32::from(shard));
     client.batch_execute("BEGIN").await.map_err(OpenError::of)?;
     let begin = "INSERT INTO owners (shard, epoch, node, last) VALUES ($1, 1, $2, 0)
                  ON CONFLICT (shard) DO UPDATE SET epoch = owners.epoch + 1, node = excluded.node RETURNING epoch, last";
-    let row = client.query_one(begin, &[&shard, &options.node]).await.map_err(OpenError::of)?;
+    let row = client.query_one(begin, &[&number, &node]).await.map_err(OpenError::of)?;
     // All that inserted has ended, so nothing comes after what is last now.
-    let durable = last_position(connection, options.shard, unsigned(row.get("last")).unwrap_or(u64::MAX)).await?;
+    let durable = last_position(connection, shard, unsigned(row.get("last")).unwrap_or(u64::MAX)).await?;
     let note = "UPDATE owners SET last = $2 WHERE shard = $1";
-    client.execute(note, &[&shard, &signed(durable)]).await.map_err(OpenError::of)?;
+    client.execute(note, &[&number, &signed(durable)]).await.map_err(OpenError::of)?;
     connection.begin();
     client.batch_execute("COMMIT").await.map_err(OpenError::of)?;
     if connection.has_warned() {

@@ -9,10 +9,10 @@ use enact_journal::postgres::{OpenError, Options, Postgres};
 use enact_journal::{AppendError, CheckError, Damage, Flaw, Journal, Position, ReadError, Refusal, Seq, Snapshot};
 use enact_journal_kit::contract::block_on;
 use enact_journal_kit::link::{Flow, Link};
-use enact_journal_kit::postgres::{Server, signal};
+use enact_journal_kit::postgres::{Server, shared, signal};
 
 use crate::records::{key, read_all, record};
-use crate::support::{Admin, Processes, Single, fresh, shared};
+use crate::support::{Admin, Processes, Single, fresh};
 
 /// Appends to eight entities, 64 at once, until `count` are durable, and calls `at` with how many are.
 fn append_under_way(journal: &Postgres, from: u64, count: u64, mut at: impl FnMut(u64)) {

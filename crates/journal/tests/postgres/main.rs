@@ -4,6 +4,7 @@ mod building;
 mod contract_postgres;
 mod failures;
 mod looking;
+mod nodes;
 #[path = "../remote/records.rs"]
 mod records;
 mod security;

@@ -3,9 +3,10 @@
 use enact_journal::postgres::{OpenError, Options, Postgres};
 use enact_journal::{CheckError, Journal};
 use enact_journal_kit::contract::block_on;
+use enact_journal_kit::postgres::shared;
 
 use crate::records::{key, record};
-use crate::support::{Admin, Processes, Single, fresh, shared};
+use crate::support::{Admin, Processes, Single, fresh};
 
 fn refusal(options: Options) -> OpenError {
     block_on(Processes::default().open(options)).expect_err("it does not open")

@@ -1,14 +1,12 @@
 //! Servers, and processes that have the journal open.
 
 use std::collections::HashMap;
-use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use enact_journal::postgres::{OpenError, Options, Postgres};
 use enact_journal_kit::contract::{Harness, TakeOver};
-use enact_journal_kit::postgres::{Server, programs};
+use enact_journal_kit::postgres::{Server, programs, shared};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
@@ -34,20 +32,6 @@ impl Single {
     pub(crate) fn options(&self) -> Options {
         Options::at(&self.server.address())
     }
-}
-
-/// The server that tests share which neither kill nor configure theirs. It ends with this program, which then leaves nothing.
-pub(crate) fn shared() -> Option<&'static Server> {
-    static SHARED: OnceLock<Option<(Server, Child)>> = OnceLock::new();
-    let start = || {
-        let (programs, directory) = (programs()?, tempfile::tempdir().expect("a directory").keep());
-        let mut cleaning = Command::new("sh");
-        cleaning.args(["-c", r#"read -r _; until rm -rf "$1"; do :; done"#, "sh"]).arg(&directory);
-        // What it reads ends with this program.
-        cleaning.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        Some((Server::start(&programs, &directory), cleaning.spawn().expect("a shell")))
-    };
-    SHARED.get_or_init(start).as_ref().map(|(server, _)| server)
 }
 
 /// A journal that nobody has opened, in the shared database.

@@ -6,10 +6,10 @@ use enact_journal::postgres::{Options, Postgres};
 use enact_journal::{AppendError, Journal, Loaded, Position, Refusal, Seq};
 use enact_journal_kit::contract::block_on;
 use enact_journal_kit::link::{Flow, Link};
-use enact_journal_kit::postgres::Server;
+use enact_journal_kit::postgres::{Server, shared};
 
 use crate::records::{key, read_all, record};
-use crate::support::{Admin, Processes, Single, fresh, shared};
+use crate::support::{Admin, Processes, Single, fresh};
 
 /// What an earlier writer has sent arrives after another one has taken over.
 #[test]

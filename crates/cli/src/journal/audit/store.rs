@@ -42,8 +42,8 @@ struct Shard<'a> {
 impl<'a> Store<'a> {
     pub(super) fn of(args: &'a args::Audit) -> Result<Self, Failure> {
         #[cfg(feature = "nats")]
-        if let Some(addresses) = &args.cluster {
-            return Self::of_nodes(args.records.security.servers(addresses));
+        if let Some(nodes) = args.of_nodes() {
+            return Self::of_nodes(nodes?);
         }
         #[cfg(not(feature = "nats"))]
         if args.cluster.is_some() {
@@ -61,12 +61,12 @@ impl<'a> Store<'a> {
     }
 
     #[cfg(feature = "nats")]
-    fn of_nodes(servers: enact_cluster::Servers) -> Result<Self, Failure> {
+    fn of_nodes(nodes: args::Nodes) -> Result<Self, Failure> {
         use std::sync::Arc;
 
         use crate::journal::groups::Shards;
 
-        let nodes = Arc::new(Shards::of_nodes(servers, 2)?);
+        let nodes = Arc::new(Shards::of_nodes(nodes, 2)?);
         let count = u16::try_from(nodes.ends(0).len()).expect("as many as a number of 16 bits says");
         let shard = |number: u16| {
             let (settled, nodes) = (nodes.ends(0)[usize::from(number)], Arc::clone(&nodes));

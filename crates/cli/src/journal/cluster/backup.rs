@@ -11,12 +11,12 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use enact_cluster::Servers;
 use enact_entities::{Cuts, SystemClock, WallClock};
 use enact_journal::{BackupTotals, BackupWriter, Group, Position};
 
 use super::agreement::{Agreement, steps};
 use super::manifest::{DirectoryError, Manifest, Shard, file_of};
+use crate::args;
 use crate::failure::Failure;
 use crate::journal::groups::Shards;
 use crate::journal::tally::{Tally, Times, shown};
@@ -26,10 +26,10 @@ const SETTLED: usize = 0;
 const ENDS: usize = 1;
 const LOOKS: usize = 3;
 
-/// Writes all shards of the nodes over `servers` to the new directory `path`.
-pub(crate) fn write(path: &Path, servers: Servers) -> Result<(), Failure> {
+/// Writes all shards of these nodes to the new directory `path`.
+pub(crate) fn write(path: &Path, nodes: args::Nodes) -> Result<(), Failure> {
     let begun = shown(SystemClock.time()).to_string();
-    let nodes = Shards::of_nodes(servers, LOOKS)?;
+    let nodes = Shards::of_nodes(nodes, LOOKS)?;
     let contract = nodes.contract()?;
     begin(path)?;
     let written = cut(&nodes).and_then(|cuts| fill(path, &nodes, &cuts)).and_then(|(shards, tally)| {

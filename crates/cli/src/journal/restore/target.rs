@@ -29,7 +29,13 @@ pub(super) fn begin(args: &args::Restore) -> Result<Box<dyn Target + '_>, Failur
     match args.journal.as_deref() {
         None => Ok(Box::new(Directory::begin(&args.data)?)),
         #[cfg(feature = "postgres")]
-        Some(address) if args::is_database(address) => Ok(Box::new(remote::tables(args, address)?)),
+        Some(address) if args::is_database(address) => {
+            if args.replicas.is_some() {
+                return Err(Failure::Replicas);
+            }
+            let runtime = std::sync::Arc::new(super::super::groups::remote::runtime()?);
+            Ok(Box::new(remote::tables(runtime, args.security.database(address, args.shard))?))
+        }
         #[cfg(not(feature = "postgres"))]
         Some(address) if args::is_database(address) => Err(Failure::WithoutPostgres),
         #[cfg(feature = "nats")]
@@ -85,15 +91,13 @@ pub(in crate::journal) mod remote {
     #[cfg(feature = "nats")]
     use enact_journal::nats::{Options, Servers, StreamBuilder};
     #[cfg(feature = "postgres")]
-    use enact_journal::postgres::TableBuilder;
+    use enact_journal::postgres::{self, TableBuilder};
     use enact_journal::{Group, Kind, Position, Record, RemoteBuilder};
     use std::sync::Arc;
 
     use tokio::runtime::Runtime;
 
     use super::Target;
-    #[cfg(feature = "postgres")]
-    use crate::args;
     use crate::contract;
     use crate::failure::Failure;
     use crate::journal::groups::remote;
@@ -125,13 +129,11 @@ pub(in crate::journal) mod remote {
     }
 
     #[cfg(feature = "postgres")]
-    pub(super) fn tables(args: &args::Restore, address: &str) -> Result<Remote<TableBuilder>, Failure> {
-        if args.replicas.is_some() {
-            return Err(Failure::Replicas);
-        }
-        let options = args.security.database(address, args.shard);
-        let place = crate::serve::in_tables(&options);
-        let runtime = Arc::new(remote::runtime()?);
+    pub(in crate::journal) fn tables(
+        runtime: Arc<Runtime>,
+        options: postgres::Options,
+    ) -> Result<Remote<TableBuilder>, Failure> {
+        let place = options.to_string();
         Remote::begin(runtime, place, TableBuilder::begin(options), |place, source| Failure::RestoreTables {
             place,
             source,

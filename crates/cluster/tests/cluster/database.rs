@@ -1,0 +1,156 @@
+//! The same nodes with the journals of their shards in a database, and what is there only then.
+
+use std::time::Duration;
+
+use enact_cluster::{JoinError, Journals, Keeper, Options, VerifyError, shard_of};
+use enact_entities::EngineOptions;
+use enact_journal::postgres::{Database, Options as TableOptions, Postgres};
+use enact_journal::{Damage, Flaw, Journal as _, ReadError};
+use tokio_postgres::{Client, NoTls};
+
+use crate::bank::{ACCOUNTS, Bank, DEADLINE, balance, fresh_schema, insist, settled};
+use crate::guarding::{is_safe, is_unsafe};
+use crate::{barriers, moving, sharing};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_node_answers_for_every_entity_in_a_database() {
+    let Some(bank) = Bank::over_database() else { return };
+    sharing::every_node_answers(&bank).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transfers_over_shards_of_a_database_happen_at_both_ends_or_not_at_all() {
+    let Some(bank) = Bank::over_database() else { return };
+    sharing::transfers_are_whole(&bank).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shards_in_a_database_are_handed_over_while_clients_go_on() {
+    let Some(bank) = Bank::over_database() else { return };
+    moving::one_joins_and_leaves(bank).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shards_that_another_writer_of_the_database_has_taken_over_are_opened_again_and_nothing_is_lost() {
+    let Some(bank) = Bank::over_database() else { return };
+    moving::others_take_over(bank).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_else_has_written_to_the_database_is_seen_at_once_behind_barriers() {
+    for (barrier_reads, seen) in [(false, 100), (true, 101)] {
+        let Some(bank) = Bank::over_database() else { return };
+        barriers::somebody_else_writes(&bank, barrier_reads, seen).await;
+    }
+}
+
+fn tables(bank: &Bank) -> TableOptions {
+    match &bank.journals {
+        Journals::Tables(options) => options.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn connected(options: &TableOptions) -> Client {
+    let (client, connection) = tokio_postgres::connect(&options.server, NoTls).await.expect("connected");
+    tokio::spawn(connection);
+    client
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_disagree_about_where_the_journals_are_are_refused_and_leave_nothing_behind() {
+    let Some(bank) = Bank::over_database() else { return };
+    let a = bank.join("a").await;
+    a.settled().await;
+    let options = tables(&bank);
+    let identity = Database::new(options.clone()).expect("an address").identity().await.expect("an answer");
+    let decided = Keeper::Database { identity: identity.clone() };
+    let refused = |given| Err(JoinError::OtherJournals { found: decided.clone(), given });
+    let with = |journals| bank.try_join(Options { journals, ..bank.options("b") });
+    assert_eq!(with(Journals::Streams).await.map(drop), refused(Keeper::Streams));
+
+    let elsewhere = fresh_schema(&options.server);
+    let nobodys = with(Journals::Tables(elsewhere.clone())).await.map(drop);
+    assert_eq!(nobodys, refused(Keeper::Database { identity: None }));
+    let other = Database::new(elsewhere.clone()).expect("an address");
+    assert_eq!(other.identity().await.expect("an answer"), None, "it was looked at");
+    let other = other.identify().await.expect("it has one");
+    let others = with(Journals::Tables(elsewhere)).await.map(drop);
+    assert_eq!(others, refused(Keeper::Database { identity: Some(other) }));
+    with(bank.journals.clone()).await.expect("the same").leave(DEADLINE).await;
+
+    let Some(streams) = Bank::over_one() else { return };
+    streams.join("a").await.leave(DEADLINE).await;
+    let joined = streams.try_join(Options { journals: bank.journals.clone(), ..streams.options("a") }).await;
+    let given = Keeper::Database { identity };
+    assert_eq!(joined.map(drop), Err(JoinError::OtherJournals { found: Keeper::Streams, given }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entities_of_a_server_without_nodes_stay_its_own_in_a_database() {
+    let Some(bank) = Bank::over_database() else { return };
+    let alone = Postgres::open(tables(&bank)).await.expect("opened");
+    alone.close().await.expect("closed");
+    let refused = bank.try_join(bank.options("a")).await.map(drop);
+    assert_eq!(refused, Err(JoinError::Occupied { shards: 12 }));
+    drop(Postgres::open(tables(&bank)).await.expect("it was not taken away"));
+    bank.try_join(Options { shards: 1, ..bank.options("a") }).await.expect("as many as there are");
+    Postgres::open(tables(&bank)).await.expect_err("it is one of the nodes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_could_lose_something_is_refused_before_a_node_joins_and_is_seen_while_it_serves() {
+    let Some(bank) = Bank::over_database() else { return };
+    let engine = EngineOptions { check_every: Duration::from_millis(50), ..EngineOptions::default() };
+    let node = bank.try_join(Options { engine, ..bank.options("a") }).await.expect("it joins");
+    settled(std::slice::from_ref(&node)).await;
+    bank.open_all(&node).await;
+    let options = tables(&bank);
+    let client = connected(&options).await;
+    let records = format!("{}.records", options.schema);
+    is_safe(&node).await;
+    let alter = async |how: &str| client.batch_execute(&format!("ALTER TABLE {records} {how} TRIGGER forever")).await;
+    alter("DISABLE").await.expect("altered");
+    is_unsafe(&node, &records).await;
+    assert_eq!(balance(&node, 3).await, 100, "it goes on to serve");
+    let status = enact_cluster::status(&bank.options("a").servers, &bank.journals).await.expect("known");
+    let said: Vec<String> = status.problems().iter().map(ToString::to_string).collect();
+    let shards = "shards 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11: ";
+    assert!(said.iter().any(|said| said.starts_with(shards) && said.contains(&records)), "{said:?}");
+    alter("ENABLE ALWAYS").await.expect("altered");
+    is_safe(&node).await;
+    let status = enact_cluster::status(&bank.options("a").servers, &bank.journals).await.expect("known");
+    assert!(status.is_in_database && status.problems().is_empty(), "{status:?}");
+
+    let lax = TableOptions { server: format!("{}?options=-c%20synchronous_commit=off", options.server), ..options };
+    let refused = bank.try_join(Options { journals: Journals::Tables(lax), ..bank.options("b") }).await.map(drop);
+    let Err(JoinError::Database { why }) = &refused else { panic!("{refused:?}") };
+    assert!(why.contains("synchronous_commit = off"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_in_a_database_that_is_not_what_it_was_is_found() {
+    let Some(bank) = Bank::over_database() else { return };
+    let a = bank.join("a").await;
+    bank.open_all(&a).await;
+    insist(&a, bank.deposit(3, "one")).await;
+    let journals = bank.agreed().await;
+    let mut entities = 0;
+    for shard in 0..12 {
+        entities += journals.verify(shard).await.expect("sound").entities;
+    }
+    assert!(entities >= ACCOUNTS, "{entities}");
+    let shard = shard_of(&"Account/3".parse().expect("a key"), 12);
+    let options = tables(&bank);
+    let change = format!(
+        "ALTER TABLE {0}.records DISABLE TRIGGER forever;
+         UPDATE {0}.records SET payload = 'x' WHERE shard = {shard} AND entity = 'Account/3' AND seq = 1;
+         ALTER TABLE {0}.records ENABLE ALWAYS TRIGGER forever",
+        options.schema
+    );
+    connected(&options).await.batch_execute(&change).await.expect("changed");
+    let found = journals.verify(shard).await.expect_err("it was changed");
+    let VerifyError::Read(ReadError::Damaged(Damage { flaw, .. })) = &found else { panic!("{found}") };
+    assert!(matches!(flaw, Flaw::Record) && found.is_damage(), "{found}");
+    assert!(!journals.verify(99).await.expect_err("there is none").is_damage());
+}
