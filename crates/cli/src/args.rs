@@ -247,6 +247,7 @@ pub(crate) struct Repair {
 }
 
 #[derive(Debug, Args)]
+#[command(group(servers_of(["cluster"])))]
 pub(crate) struct Audit {
     #[command(flatten)]
     pub(crate) spec: SpecFiles,
@@ -256,7 +257,7 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "journal"])]
     pub(crate) backup: Option<PathBuf>,
     /// The NATS servers of several nodes: all shards, while nodes serve them or not. With --journal, those are in that database
-    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with_all = ["data", "shard", "backup"], group = "servers")]
+    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with_all = ["data", "shard", "backup"])]
     pub(crate) cluster: Option<String>,
     #[command(flatten)]
     pub(crate) nodes: NodesSecurity,

@@ -175,7 +175,7 @@ pub(crate) enum Failure {
     Nats { place: String, source: enact_journal::nats::OpenError },
     #[cfg(feature = "nats")]
     #[error("cannot look at {place}")]
-    Shard { place: String, source: enact_cluster::OpenError },
+    Shard { place: String, source: Box<enact_cluster::OpenError> },
     #[cfg(feature = "nats")]
     #[error(
         "--cluster names the NATS servers, and --journal beside it a PostgreSQL database: leave --journal out to keep the entities at those servers"
@@ -362,9 +362,9 @@ impl Failure {
             | Self::Join { source: JoinError::Security(cause), .. }
             | Self::Unmoved { source: MoveError::Join(JoinError::Security(cause)), .. } => Some(cause),
             #[cfg(feature = "nats")]
-            Self::Shard { source, .. } | Self::Unverified { source: VerifyError::Open(source), .. } => {
-                source.insecurity()
-            }
+            Self::Shard { source, .. } => source.insecurity(),
+            #[cfg(feature = "nats")]
+            Self::Unverified { source: VerifyError::Open(source), .. } => source.insecurity(),
             #[cfg(feature = "postgres")]
             Self::Postgres { source: postgres::OpenError::Security(cause), .. }
             | Self::RestoreTables {

@@ -26,7 +26,14 @@ pub enum Journals {
     Streams,
     /// In tables of this database, which have an identity or get one. The number of a journal and the name of a node do not count here.
     #[cfg(feature = "postgres")]
-    Tables(postgres::Options),
+    Tables(Box<postgres::Options>),
+}
+
+#[cfg(feature = "postgres")]
+impl From<postgres::Options> for Journals {
+    fn from(options: postgres::Options) -> Self {
+        Self::Tables(Box::new(options))
+    }
 }
 
 /// The journals of the shards, which are those that all nodes have agreed on.
@@ -115,7 +122,8 @@ impl Journals {
             (Self::Streams, Some(_)) => Err(JoinError::OtherJournals { found, given: Keeper::Streams }),
             #[cfg(feature = "postgres")]
             (Self::Tables(options), Some(identity)) => {
-                let options = postgres::Options { identity: Some(identity.clone()), ..options.clone() };
+                let options =
+                    postgres::Options { identity: Some(identity.clone()), ..postgres::Options::clone(options) };
                 let database = Database::new(options).map_err(unusable)?;
                 match database.identity().await {
                     Ok(_) => Ok(ShardJournals::Tables(database)),
@@ -127,7 +135,11 @@ impl Journals {
             }
             #[cfg(feature = "postgres")]
             (Self::Tables(options), None) => {
-                let identity = Database::new(options.clone()).map_err(unusable)?.identity().await.map_err(unusable)?;
+                let identity = Database::new(postgres::Options::clone(options))
+                    .map_err(unusable)?
+                    .identity()
+                    .await
+                    .map_err(unusable)?;
                 Err(JoinError::OtherJournals { found, given: Keeper::Database { identity } })
             }
         }
@@ -139,7 +151,7 @@ impl Journals {
             Self::Streams => Ok(None),
             #[cfg(feature = "postgres")]
             Self::Tables(options) => {
-                let database = Database::new(options.clone()).map_err(unusable)?;
+                let database = Database::new(postgres::Options::clone(options)).map_err(unusable)?;
                 database.identify().await.map(Some).map_err(unusable)
             }
         }
@@ -150,11 +162,13 @@ impl Journals {
         match self {
             Self::Streams => bucket.has_journal(shard).await.map_err(JoinError::unreachable),
             #[cfg(feature = "postgres")]
-            Self::Tables(options) => match Database::new(options.clone()).map_err(unusable)?.look(shard).await {
-                Ok(_) => Ok(true),
-                Err(postgres::OpenError::Missing { .. }) => Ok(false),
-                Err(cause) => Err(unusable(cause)),
-            },
+            Self::Tables(options) => {
+                match Database::new(postgres::Options::clone(options)).map_err(unusable)?.look(shard).await {
+                    Ok(_) => Ok(true),
+                    Err(postgres::OpenError::Missing { .. }) => Ok(false),
+                    Err(cause) => Err(unusable(cause)),
+                }
+            }
         }
     }
 
@@ -163,7 +177,9 @@ impl Journals {
         match self {
             Self::Streams => Self::Streams,
             #[cfg(feature = "postgres")]
-            Self::Tables(options) => Self::Tables(postgres::Options { node: node.to_owned(), ..options.clone() }),
+            Self::Tables(options) => {
+                postgres::Options { node: node.to_owned(), ..postgres::Options::clone(options) }.into()
+            }
         }
     }
 }

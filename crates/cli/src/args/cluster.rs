@@ -150,7 +150,7 @@ impl Nodes {
             enact_journal::Security { credentials: nodes.cluster_credentials.clone(), ..servers.security };
         let servers = nats::Servers { security: security_of_nodes, ..servers };
         #[cfg(feature = "postgres")]
-        return Ok(Self { servers, journals: Journals::Tables(security.database(journal, 0)) });
+        return Ok(Self { servers, journals: security.database(journal, 0).into() });
         #[cfg(not(feature = "postgres"))]
         {
             drop(servers);

@@ -76,7 +76,7 @@ async fn take_back(standstill: &Standstill) -> Result<Rollback, Failure> {
 }
 
 fn unopened(journals: &ShardJournals, shard: u16, source: OpenError) -> Failure {
-    Failure::Shard { place: journals.place(shard), source }
+    Failure::Shard { place: journals.place(shard), source: Box::new(source) }
 }
 
 fn refused(journals: &ShardJournals, shard: u16, source: ContractError) -> Failure {

@@ -169,7 +169,7 @@ impl Shards {
             for _ in 0..looks {
                 journals.clear();
                 for shard in 0..shards {
-                    let unseen = |source| Failure::Shard { place: all.place(shard), source };
+                    let unseen = |source| Failure::Shard { place: all.place(shard), source: Box::new(source) };
                     journals.push(Arc::new(all.look(shard).await.map_err(unseen)?));
                 }
                 ends.push(journals.iter().map(|journal| journal.volume().last.unwrap_or(Position::START)).collect());

@@ -1,27 +1,16 @@
 //! The program over PostgreSQL: entities survive it, another one takes them over, and a plain build says what it lacks.
 
-use crate::served::enact;
-
 #[cfg(not(feature = "postgres"))]
 #[test]
 fn a_plain_build_says_how_to_get_the_journal_over_postgresql() {
     for address in ["postgres://enact@127.0.0.1/bank", "postgresql://enact@127.0.0.1/bank"] {
         for command in [&["serve", "nowhere.rebel"][..], &["contract", "rollback"], &["journal", "export"]] {
-            let refused = enact(&[command, &["--journal", address]].concat());
+            let refused = crate::served::enact(&[command, &["--journal", address]].concat());
             assert_eq!(refused.status.code(), Some(2));
             let said = String::from_utf8(refused.stderr).expect("UTF-8");
             assert!(said.contains("cargo build --release -p enact-cli --features postgres"), "{said}");
         }
     }
-}
-
-#[test]
-fn nodes_keep_their_entities_over_nats_and_not_in_a_database() {
-    let both = ["--cluster", "nats://127.0.0.1:4222", "--node", "n1", "--journal", "postgres://enact@127.0.0.1/bank"];
-    let refused = enact(&[&["serve", "nowhere.rebel"][..], &both].concat());
-    assert_eq!(refused.status.code(), Some(2));
-    let said = String::from_utf8(refused.stderr).expect("UTF-8");
-    assert!(said.contains("cannot be used with") && said.contains("--journal"), "{said}");
 }
 
 #[cfg(feature = "postgres")]

@@ -105,7 +105,7 @@ impl Bank {
     #[cfg(feature = "postgres")]
     pub(crate) fn over_database() -> Option<Self> {
         let database = enact_journal_kit::postgres::shared()?;
-        Some(Self { journals: Journals::Tables(fresh_schema(&database.address())), ..Self::over_one()? })
+        Some(Self { journals: fresh_schema(&database.address()).into(), ..Self::over_one()? })
     }
 
     /// Takes the journal of a shard over from the node that has it.

@@ -46,7 +46,7 @@ async fn what_somebody_else_has_written_to_the_database_is_seen_at_once_behind_b
 
 fn tables(bank: &Bank) -> TableOptions {
     match &bank.journals {
-        Journals::Tables(options) => options.clone(),
+        Journals::Tables(options) => TableOptions::clone(options),
         other => panic!("{other:?}"),
     }
 }
@@ -70,12 +70,12 @@ async fn nodes_that_disagree_about_where_the_journals_are_are_refused_and_leave_
     assert_eq!(with(Journals::Streams).await.map(drop), refused(Keeper::Streams));
 
     let elsewhere = fresh_schema(&options.server);
-    let nobodys = with(Journals::Tables(elsewhere.clone())).await.map(drop);
+    let nobodys = with(elsewhere.clone().into()).await.map(drop);
     assert_eq!(nobodys, refused(Keeper::Database { identity: None }));
     let other = Database::new(elsewhere.clone()).expect("an address");
     assert_eq!(other.identity().await.expect("an answer"), None, "it was looked at");
     let other = other.identify().await.expect("it has one");
-    let others = with(Journals::Tables(elsewhere)).await.map(drop);
+    let others = with(elsewhere.into()).await.map(drop);
     assert_eq!(others, refused(Keeper::Database { identity: Some(other) }));
     with(bank.journals.clone()).await.expect("the same").leave(DEADLINE).await;
 
@@ -123,7 +123,7 @@ async fn a_server_that_could_lose_something_is_refused_before_a_node_joins_and_i
     assert!(status.is_in_database && status.problems().is_empty(), "{status:?}");
 
     let lax = TableOptions { server: format!("{}?options=-c%20synchronous_commit=off", options.server), ..options };
-    let refused = bank.try_join(Options { journals: Journals::Tables(lax), ..bank.options("b") }).await.map(drop);
+    let refused = bank.try_join(Options { journals: lax.into(), ..bank.options("b") }).await.map(drop);
     let Err(JoinError::Database { why }) = &refused else { panic!("{refused:?}") };
     assert!(why.contains("synchronous_commit = off"), "{why}");
 }

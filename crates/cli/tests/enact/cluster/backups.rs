@@ -168,7 +168,8 @@ async fn a_cluster_goes_on_from_a_backup_under_load_with_every_payment_whole_and
     // Nothing was written by those, and as long as it is not whole no node serves it.
     let restore = ["restore", path, "--cluster", &to.servers(), "--replicas", "1"].map(str::to_owned);
     let restore = restore.each_ref().map(String::as_str);
-    let restoration = Restoration::begin(&to.servers().into(), &Journals::Streams, SHARDS, 1).await.expect("there is nothing");
+    let restoration =
+        Restoration::begin(&to.servers().into(), &Journals::Streams, SHARDS, 1).await.expect("there is nothing");
     let refused = command(&to, "a").output().expect("it ends");
     assert_eq!(refused.status.code(), Some(4), "{refused:?}");
     for said in [String::from_utf8(refused.stderr).expect("UTF-8"), cluster(&restore).1] {
@@ -214,10 +215,12 @@ async fn a_cluster_goes_on_from_a_backup_under_load_with_every_payment_whole_and
 #[tokio::test]
 async fn a_first_node_joins_where_a_restore_was_given_up_and_nothing_is_restored_beside_it() {
     let Some(place) = Place::over_one() else { return };
-    let restoration = Restoration::begin(&place.servers().into(), &Journals::Streams, SHARDS, 1).await.expect("there is nothing");
+    let restoration =
+        Restoration::begin(&place.servers().into(), &Journals::Streams, SHARDS, 1).await.expect("there is nothing");
     assert!(restoration.abandon().await);
     let node = Served::start(command(&place, "a"));
     serves(&node, usize::from(SHARDS)).await;
-    let refused = Restoration::begin(&place.servers().into(), &Journals::Streams, SHARDS, 1).await.expect_err("there is a node");
+    let refused =
+        Restoration::begin(&place.servers().into(), &Journals::Streams, SHARDS, 1).await.expect_err("there is a node");
     assert!(refused.to_string().contains("there are nodes with 3 shards already"), "{refused}");
 }

@@ -2,6 +2,8 @@
 
 mod backups;
 mod contract;
+#[cfg(feature = "postgres")]
+mod database;
 mod deploy;
 mod faults;
 mod insistent;
@@ -21,6 +23,7 @@ use std::time::Duration;
 
 use enact_journal_kit::link::Link;
 use enact_journal_kit::nats::{Routes, Server, program};
+use enact_journal_kit::postgres;
 use reqwest::StatusCode;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -31,9 +34,11 @@ use crate::served::{BANK, FREE_PORT, Served, http};
 
 const ACCOUNTS: usize = 12;
 
-/// Servers of NATS, and the specification of the nodes.
+/// Servers of NATS, the database if there is one, and the specification of the nodes.
 struct Place {
     nats: Vec<Server>,
+    /// What keeps the journals of the shards, if the servers of NATS do not.
+    database: Option<postgres::Server>,
     spec: PathBuf,
     directory: TempDir,
 }
@@ -66,7 +71,24 @@ impl Place {
     fn over(nats: Vec<Server>, directory: TempDir) -> Self {
         let spec = directory.path().join("bank.rebel");
         std::fs::write(&spec, BANK).expect("writable");
-        Self { nats, spec, directory }
+        Self { nats, database: None, spec, directory }
+    }
+
+    /// Where the journals of the shards are: words for each command.
+    fn nodes(&self) -> Vec<String> {
+        self.nodes_over(&self.servers())
+    }
+
+    fn nodes_over(&self, servers: &str) -> Vec<String> {
+        let database = self.database.iter().flat_map(|database| ["--journal".to_owned(), database.address()]);
+        ["--cluster".to_owned(), servers.to_owned()].into_iter().chain(database).collect()
+    }
+
+    /// Runs `enact cluster WORDS`; its status, and what it printed.
+    #[cfg(feature = "postgres")]
+    fn cluster(&self, words: &[&str]) -> (Option<i32>, String) {
+        let output = crate::served::program().arg("cluster").args(words).args(self.nodes()).output().expect("it ends");
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).expect("UTF-8"))
     }
 
     fn command(&self, node: &str) -> std::process::Command {
@@ -85,7 +107,7 @@ impl Place {
     fn command_over(&self, servers: &str, node: &str, listen: &str, lease: &str) -> std::process::Command {
         let replicas = self.nats.len().to_string();
         let mut command = crate::served::program();
-        command.arg("serve").arg(&self.spec).args(["--cluster", servers, "--node", node]);
+        command.arg("serve").arg(&self.spec).args(self.nodes_over(servers)).args(["--node", node]);
         command.args(["--replicas", &replicas, "--lease", lease, "--listen", listen]);
         command
     }
@@ -112,7 +134,8 @@ impl Place {
 
     /// Checks that an audit of all shards, beside the nodes, finds nothing.
     fn check_audit(&self) {
-        let printed = self.audit(&["--cluster", &self.servers()]);
+        let words = self.nodes();
+        let printed = self.audit(&words.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(printed.starts_with("clean: shards 12, entities "), "{printed}");
     }
 
