@@ -8,7 +8,7 @@ use enact_journal::postgres::{Database, Options as TableOptions, Postgres};
 use enact_journal::{Damage, Flaw, Journal as _, ReadError};
 use tokio_postgres::{Client, NoTls};
 
-use crate::bank::{ACCOUNTS, Bank, DEADLINE, balance, fresh_schema, insist, settled};
+use crate::bank::{ACCOUNTS, Bank, DEADLINE, balance, fresh_schema, insist, settled, total};
 use crate::guarding::{is_safe, is_unsafe};
 use crate::{barriers, moving, sharing};
 
@@ -96,6 +96,21 @@ async fn entities_of_a_server_without_nodes_stay_its_own_in_a_database() {
     drop(Postgres::open(tables(&bank)).await.expect("it was not taken away"));
     bank.try_join(Options { shards: 1, ..bank.options("a") }).await.expect("as many as there are");
     Postgres::open(tables(&bank)).await.expect_err("it is one of the nodes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_whose_servers_of_nats_have_lost_everything_find_their_shards_in_the_database() {
+    let Some(bank) = Bank::over_database() else { return };
+    let a = bank.join("a").await;
+    bank.open_all(&a).await;
+    a.leave(DEADLINE).await;
+    let Some(empty) = Bank::over_one() else { return };
+    let anew = Bank { journals: bank.journals.clone(), ..empty };
+    let other = anew.try_join(Options { shards: 4, ..anew.options("a") }).await.map(drop);
+    assert_eq!(other, Err(JoinError::Occupied { shards: 4 }));
+    let a = anew.join("a").await;
+    settled(std::slice::from_ref(&a)).await;
+    assert_eq!(total(&a).await, 100 * ACCOUNTS as i64);
 }
 
 #[tokio::test(flavor = "multi_thread")]
