@@ -315,7 +315,6 @@ pub(crate) struct NodesSecurity {
     /// File of what the NATS servers of `--cluster` know the user by, as `--journal-credentials`, which is for the database then; all other flags
     /// of `--journal-` are for both
     #[arg(long, value_name = "FILE", requires_all = ["cluster", "journal"])]
-    #[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "without NATS there are no nodes"))]
     cluster_credentials: Option<PathBuf>,
 }
 

@@ -173,6 +173,10 @@ impl Journals {
     }
 
     /// The same, of a database for the node with this name.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(unused_variables, reason = "streams are told it when they are opened")
+    )]
     pub(crate) fn of_node(&self, node: &str) -> Self {
         match self {
             Self::Streams => Self::Streams,

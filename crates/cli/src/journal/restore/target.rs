@@ -100,6 +100,7 @@ pub(in crate::journal) mod remote {
     use super::Target;
     use crate::contract;
     use crate::failure::Failure;
+    #[cfg(feature = "nats")]
     use crate::journal::groups::remote;
 
     /// The kind of notes up to which position tombstones were written.
