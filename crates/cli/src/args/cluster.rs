@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use enact_cluster::Journals;
 #[cfg(feature = "nats")]
 use enact_journal::nats;
+use enact_rebel::Timestamp;
 
 use super::{JournalSecurity, NodesSecurity};
 #[cfg(feature = "nats")]
@@ -100,6 +101,10 @@ pub(crate) struct RestoreCluster {
     /// How many NATS servers keep each record, to begin with
     #[arg(long, value_name = "COUNT", default_value = "3")]
     pub(crate) replicas: NonZeroUsize,
+    /// Leave out what has happened after this time, such as `2026-11-21T09:30:00Z`: in each shard the first transaction that is later, and
+    /// all that was recorded behind it; and in all shards what would be a part of a transaction then
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<Timestamp>,
 }
 
 #[derive(Debug, Args)]

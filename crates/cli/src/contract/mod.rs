@@ -511,13 +511,24 @@ fn version_in(record: &Record<EventCall>) -> Option<u32> {
     }
 }
 
-fn key() -> EntityKey {
+/// The entity of the records of contracts.
+pub(crate) fn key() -> EntityKey {
     EntityKey::new(".contract", "sources").expect("a valid name that no class can have")
 }
 
 /// Whether the records of `entity` are specifications.
 pub(crate) fn is_of_contract(entity: &EntityKey) -> bool {
     *entity == key()
+}
+
+/// What tells the contract that `record` is from others, if it is one.
+///
+/// # Errors
+/// [`Malformed`](ContractError::Malformed) when it is one that this program cannot read.
+#[cfg(feature = "nats")]
+pub(crate) fn digest_in(record: &Stored) -> Result<Option<String>, ContractError> {
+    let is_contract = record.kind == KIND && is_of_contract(&record.entity);
+    is_contract.then(|| decode(record).map(|(_, sources)| crate::spec::digest(&sources))).transpose()
 }
 
 /// The entity of the notes that stand where a journal ended when it was restored from a backup that lacked what the original had
@@ -537,11 +548,16 @@ async fn record_sources<J: Journal>(
     contract: u32,
     expected: Seq,
 ) -> Result<(), AppendError> {
-    let sources = sources.iter().map(|source| (source.name.clone(), source.text.clone())).collect();
-    let version = if contract == first() { WITHOUT_VERSION } else { WITH_VERSION };
-    let payload = rmp_serde::to_vec_named(&Contract { version, sources, contract }).expect("texts serialise");
+    let payload = encode(sources, contract);
     journal.append(vec![NewRecord { entity: key(), expected, kind: KIND, payload }]).await?;
     Ok(())
+}
+
+/// The payload of the record of a contract of that version.
+pub(crate) fn encode(sources: &[Source], contract: u32) -> Vec<u8> {
+    let sources = sources.iter().map(|source| (source.name.clone(), source.text.clone())).collect();
+    let version = if contract == first() { WITHOUT_VERSION } else { WITH_VERSION };
+    rmp_serde::to_vec_named(&Contract { version, sources, contract }).expect("texts serialise")
 }
 
 fn decode(record: &Stored) -> Result<(u32, Vec<Source>), ContractError> {

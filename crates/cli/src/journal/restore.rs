@@ -13,6 +13,8 @@
 
 pub(super) mod target;
 
+#[cfg(feature = "nats")]
+use enact_journal::Position;
 use enact_journal::{BackupReader, Group, Kind, Record};
 use enact_rebel::Timestamp;
 
@@ -24,10 +26,11 @@ use crate::failure::Failure;
 pub(super) fn run(args: &args::Restore) -> Result<(), Failure> {
     let backup = BackupReader::open(&args.file)?;
     let mut target = target::begin(args)?;
-    match fill(&mut *target, backup, args.until) {
-        Ok(restored) => {
+    let mut restored = Restored::default();
+    match fill(&mut *target, backup, args.until.map_or(Part::All, Part::Until), &mut restored) {
+        Ok(()) => {
             target.finish()?;
-            restored.print();
+            restored.print("");
             Ok(())
         }
         Err(failure) => {
@@ -37,18 +40,52 @@ pub(super) fn run(args: &args::Restore) -> Result<(), Failure> {
     }
 }
 
-/// What has become of a backup.
+/// How much of a backup is restored.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    All,
+    /// What stands before the first group with a transaction that is later.
+    Until(Timestamp),
+    /// What stands up to the position, because of what was there at the time.
+    #[cfg(feature = "nats")]
+    UpTo(Position, Timestamp),
+}
+
+impl Part {
+    /// The time for which it is.
+    const fn time(self) -> Option<Timestamp> {
+        match self {
+            Self::All => None,
+            Self::Until(time) => Some(time),
+            #[cfg(feature = "nats")]
+            Self::UpTo(_, time) => Some(time),
+        }
+    }
+
+    /// Whether it ends before `group`, or ended before.
+    fn ends_before(self, group: &Group, times: Option<Times>) -> bool {
+        match self {
+            Self::All => false,
+            Self::Until(time) => times.is_some_and(|times| shown(times.latest) > time),
+            #[cfg(feature = "nats")]
+            Self::UpTo(cut, _) => group.first() > cut,
+        }
+    }
+}
+
+/// What has become of backups.
 #[derive(Default)]
 pub(super) struct Restored {
-    pub(super) kept: Tally,
+    kept: Tally,
     left_out: Tally,
     /// Tombstones of what is left out.
     buried: u64,
 }
 
 impl Restored {
-    fn print(&self) {
-        println!("restored: {}", self.kept);
+    /// Prints it, `of` what first.
+    pub(super) fn print(&self, of: &str) {
+        println!("restored: {of}{}", self.kept);
         if self.buried > 0 {
             println!("restored: {} objects that had ended, as they were", self.buried);
         }
@@ -58,25 +95,26 @@ impl Restored {
     }
 }
 
-/// Fills `target` with what is in `backup` up to that time.
+/// Fills `target` with that part of `backup`, and counts it among what was `restored`.
 pub(super) fn fill(
     target: &mut dyn Target,
     backup: BackupReader,
-    until: Option<Timestamp>,
-) -> Result<Restored, Failure> {
-    let mut restored = Restored::default();
+    part: Part,
+    restored: &mut Restored,
+) -> Result<(), Failure> {
+    let mut has_ended = false;
     for group in backup {
         let group = group?;
-        let times = match until {
+        let times = match part.time() {
             Some(_) => Times::of(&group)?,
             None => Times::of(&group).unwrap_or_default(),
         };
-        let is_late = until.is_some_and(|until| times.is_some_and(|times| shown(times.latest) > until));
+        has_ended |= part.ends_before(&group, times);
         // What is left out is read all the same: the file is what was written, or nothing is restored.
-        if is_late || !restored.left_out.is_empty() {
+        if has_ended {
             restored.left_out.add(&group, times);
             for tombstone in tombstones(&group)? {
-                if until.is_some_and(|until| tombstone.had_ended_by(until)) {
+                if part.time().is_some_and(|time| tombstone.had_ended_by(time)) {
                     target.bury(tombstone.record)?;
                     restored.buried += 1;
                 } else if target.has_gaps() {
@@ -88,7 +126,7 @@ pub(super) fn fill(
             target.push(group)?;
         }
     }
-    Ok(restored)
+    Ok(())
 }
 
 /// A clock may have been set back by so much since an entity ended.

@@ -14,6 +14,7 @@ mod backup;
 mod check;
 mod manifest;
 mod restore;
+mod until;
 
 pub(crate) use self::backup::write as back_up;
 pub(crate) use self::check::verify as verify_backup;

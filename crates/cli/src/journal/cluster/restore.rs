@@ -15,25 +15,29 @@ use tokio::runtime::Runtime;
 
 use super::check;
 use super::manifest::{Manifest, file_of};
+use super::until::Then;
 use crate::args;
 use crate::failure::Failure;
 use crate::journal::groups::remote::runtime;
-use crate::journal::restore::fill;
 use crate::journal::restore::target::Target;
 use crate::journal::restore::target::remote::streams;
 #[cfg(feature = "postgres")]
 use crate::journal::restore::target::remote::tables;
+use crate::journal::restore::{Part, Restored, fill};
 
 pub(crate) fn run(args: &args::RestoreCluster) -> Result<(), Failure> {
-    let args::RestoreCluster { directory, cluster, replicas } = args;
+    let args::RestoreCluster { directory, cluster, replicas, until } = args;
     let (args::Nodes { servers, journals }, replicas) = (cluster.nodes()?, replicas.get());
-    let (manifest, tally) = check::read(directory)?;
+    let (manifest, _) = check::read(directory)?;
+    let then = until.map(|time| Then::find(directory, &manifest, time)).transpose()?;
     let runtime = Arc::new(runtime()?);
     let of_nodes = |source: JoinError| Failure::Join { place: servers.to_string(), source };
     let restoration = Restoration::begin(&servers, &journals, manifest.count(), replicas);
     let restoration = runtime.block_on(restoration).map_err(of_nodes)?;
-    let mut shards = Vec::new();
-    if let Err(cause) = fill_all(directory, &manifest, (restoration.journals(), replicas), &runtime, &mut shards) {
+    let (mut shards, mut restored) = (Vec::new(), Restored::default());
+    let filled = begin_all(&manifest, (restoration.journals(), replicas), &runtime, &mut shards)
+        .and_then(|()| fill_all(directory, then.as_ref(), &mut shards, &mut restored));
+    if let Err(cause) = filled {
         shards.into_iter().for_each(Target::abandon);
         if !runtime.block_on(restoration.abandon()) {
             tracing::warn!("what keeps nodes from joining could not be removed: the next restore says what to do");
@@ -41,16 +45,15 @@ pub(crate) fn run(args: &args::RestoreCluster) -> Result<(), Failure> {
         return Err(cause);
     }
     let finished = shards.into_iter().try_for_each(Target::finish);
-    let finished =
-        finished.and_then(|()| runtime.block_on(restoration.finish(manifest.contract.clone())).map_err(of_nodes));
+    let contract = then.and_then(|then| then.contract).unwrap_or_else(|| manifest.contract.clone());
+    let finished = finished.and_then(|()| runtime.block_on(restoration.finish(contract)).map_err(of_nodes));
     finished.map_err(|cause| Failure::HalfRestored { cause: Box::new(cause) })?;
-    println!("restored: shards {}, {tally}", manifest.count());
+    restored.print(&format!("shards {}, ", manifest.count()));
     Ok(())
 }
 
-/// Begins the journals of all shards, and then fills them.
-fn fill_all(
-    directory: &Path,
+/// Begins the journals of all shards.
+fn begin_all(
     manifest: &Manifest,
     (journals, replicas): (&ShardJournals, usize),
     runtime: &Arc<Runtime>,
@@ -64,8 +67,19 @@ fn fill_all(
             _ => unreachable!("all kinds are here"),
         });
     }
+    Ok(())
+}
+
+/// Fills the journals of all shards.
+fn fill_all(
+    directory: &Path,
+    then: Option<&Then>,
+    shards: &mut [Box<dyn Target>],
+    restored: &mut Restored,
+) -> Result<(), Failure> {
     for (shard, target) in (0..).zip(shards) {
-        fill(target.as_mut(), BackupReader::open(&file_of(directory, shard))?, None)?;
+        let part = then.map_or(Part::All, |then| Part::UpTo(then.cuts[usize::from(shard)], then.time));
+        fill(target.as_mut(), BackupReader::open(&file_of(directory, shard))?, part, restored)?;
     }
     Ok(())
 }

@@ -90,9 +90,12 @@ async fn pay(client: usize, base: String, is_over: Arc<AtomicBool>, paid: Arc<Mu
     }
 }
 
-/// The events of each transaction in all shards, by their names.
-fn exported(servers: &str) -> BTreeMap<String, Vec<String>> {
-    let mut transactions = BTreeMap::<String, Vec<String>>::new();
+/// The time of a transaction, and its events by their names.
+type Transaction = (String, Vec<String>);
+
+/// The transactions in all shards.
+fn exported(servers: &str) -> BTreeMap<String, Transaction> {
+    let mut transactions = BTreeMap::<String, Transaction>::new();
     for shard in 0..SHARDS {
         let mut export = program();
         export.args(["journal", "export", "--journal", servers, "--shard", &shard.to_string()]);
@@ -100,11 +103,30 @@ fn exported(servers: &str) -> BTreeMap<String, Vec<String>> {
         for line in String::from_utf8(exported.stdout).expect("UTF-8").lines() {
             let line: Value = serde_json::from_str(line).expect("JSON");
             let text = |member: &str| line[member].as_str().expect("text").to_owned();
-            transactions.entry(text("transaction")).or_default().push(text("event"));
+            let (at, events) = transactions.entry(text("transaction")).or_default();
+            *at = text("at");
+            events.push(text("event"));
         }
     }
-    transactions.values_mut().for_each(|events| events.sort());
+    transactions.values_mut().for_each(|(_, events)| events.sort());
     transactions
+}
+
+/// Asserts that no transaction lacks a part.
+fn assert_whole(transactions: &BTreeMap<String, Transaction>) {
+    let is_half = |events: &[String]| !["Open"; 1].eq(events) && events != ["Pay", "Receive"];
+    let halves: Vec<_> = transactions.iter().filter(|(_, (_, events))| is_half(events)).collect();
+    assert!(halves.is_empty(), "{halves:?}");
+}
+
+/// Waits until what was decided and not told, or promised and not decided, is taken up in a cluster that was restored.
+async fn settled(node: &Served, place: &Place) {
+    let total = 100 * i64::try_from(ACCOUNTS).expect("few");
+    while balances(node).await.values().sum::<i64>() != total {}
+    let audited = || block_in_place(|| place.audit(&["--cluster", &place.servers()]));
+    while audited().contains("in doubt: ") {}
+    assert_eq!(balances(node).await.values().sum::<i64>(), total);
+    assert!(audited().starts_with("clean: shards 3, entities 12"), "{}", audited());
 }
 
 /// A copy of the backup for damage to be done.
@@ -189,19 +211,12 @@ async fn a_cluster_goes_on_from_a_backup_under_load_with_every_payment_whole_and
 
     let (a, b) = (Served::start(command(&to, "a")), Served::start(command(&to, "b")));
     let total = 100 * i64::try_from(ACCOUNTS).expect("few");
-    // What was decided and not told, or promised and not decided, is taken up.
-    while balances(&a).await.values().sum::<i64>() != total {}
-    let audited = || block_in_place(|| to.audit(&["--cluster", &to.servers()]));
-    while audited().contains("in doubt: ") {}
-    assert_eq!(balances(&a).await.values().sum::<i64>(), total);
+    settled(&a, &to).await;
     assert_eq!(balance(b.url("/Account"), 0).await, balance(a.url("/Account"), 0).await);
     let there = block_in_place(|| exported(&to.servers()));
-    let halves: Vec<_> =
-        there.iter().filter(|(_, events)| !["Open"; 1].eq(&events[..]) && *events != &["Pay", "Receive"]).collect();
-    assert!(halves.is_empty(), "{halves:?}");
+    assert_whole(&there);
     let lost: Vec<_> = acknowledged.iter().filter(|&tx| !there.contains_key(tx)).collect();
     assert!(lost.is_empty(), "{lost:?}");
-    assert!(audited().starts_with("clean: shards 3, entities 12"), "{}", audited());
     let (code, said) = block_in_place(|| cluster(&["verify", "--cluster", &to.servers()]));
     assert!(code == Some(0) && said.starts_with("sound: shards 3, entities "), "{said}");
 
@@ -210,6 +225,26 @@ async fn a_cluster_goes_on_from_a_backup_under_load_with_every_payment_whole_and
     payers.paid(20).await;
     payers.end().await;
     assert_eq!(balances(&b).await.values().sum::<i64>(), total);
+    drop((a, b));
+
+    // To when half of the payments had been taken.
+    let Some(then) = Place::over_one() else { return };
+    let mut times: Vec<&String> = there.values().map(|(at, _)| at).collect();
+    times.sort();
+    let time = times[times.len() / 2];
+    let words = ["restore", path, "--cluster", &then.servers(), "--replicas", "1", "--until", time].map(str::to_owned);
+    let (code, said) = cluster(&words.each_ref().map(String::as_str));
+    let lines: Vec<&str> = said.lines().collect();
+    let [kept, left_out] = &lines[..] else { panic!("{said}") };
+    assert_eq!(code, Some(0), "{said}");
+    assert!(kept.starts_with("restored: shards 3, groups ") && left_out.starts_with("left out: groups "), "{said}");
+    let node = Served::start(command(&then, "a"));
+    settled(&node, &then).await;
+    let earlier = block_in_place(|| exported(&then.servers()));
+    assert_whole(&earlier);
+    assert!(earlier.values().all(|(at, _)| at <= time), "{time}: {earlier:?}");
+    assert!(earlier.keys().all(|tx| there.contains_key(tx)));
+    assert!(earlier.len() > ACCOUNTS && earlier.len() < there.len(), "{} of {}", earlier.len(), there.len());
 }
 
 #[tokio::test]
