@@ -104,8 +104,8 @@ async fn nodes_whose_servers_of_nats_have_lost_everything_find_their_shards_in_t
     let a = bank.join("a").await;
     bank.open_all(&a).await;
     a.leave(DEADLINE).await;
-    let Some(empty) = Bank::over_one() else { return };
-    let anew = Bank { journals: bank.journals.clone(), ..empty };
+    let Some(mut anew) = Bank::over_one() else { return };
+    anew.journals = bank.journals.clone();
     let other = anew.try_join(Options { shards: 4, ..anew.options("a") }).await.map(drop);
     assert_eq!(other, Err(JoinError::Occupied { shards: 4 }));
     let a = anew.join("a").await;
