@@ -5,6 +5,7 @@ use reqwest::StatusCode;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
+use tokio_postgres::{Client, NoTls};
 
 use super::registers::{self, Registers};
 use super::workload::{Reading, Workload};
@@ -33,6 +34,21 @@ impl Place {
     }
 }
 
+/// Holds the rows of all owners, and returns when a group of records has been sent that waits for one. It will not be there if the server is killed
+/// while they are held.
+async fn inserts_wait(address: &str) -> Client {
+    let connected = async || {
+        let (client, connection) = tokio_postgres::connect(address, NoTls).await.expect("connected");
+        tokio::spawn(connection);
+        client
+    };
+    let (holding, looking) = (connected().await, connected().await);
+    holding.batch_execute("BEGIN; SELECT FROM enact.owners FOR UPDATE").await.expect("held");
+    let waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%INSERT INTO records%'";
+    while looking.query(waiting, &[]).await.expect("an answer").is_empty() {}
+    holding
+}
+
 /// The first shard that the node serves.
 async fn first_of(node: &Served) -> String {
     node.get("/health/ready").await.1["shards"][0].to_string()
@@ -49,14 +65,10 @@ async fn kills_of_nodes_and_of_the_database_lose_nothing_double_nothing_and_one_
     let registers = Registers::start(&bases, SEED).await;
     workload.goes_on().await;
 
-    for is_frozen in [false, true] {
-        if is_frozen {
-            place.database().signal("STOP");
-            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-            place.database().signal("CONT");
-        } else {
-            block_in_place(|| place.database().restart());
-        }
+    for _ in 0..2 {
+        let held = inserts_wait(&place.database().address()).await;
+        block_in_place(|| place.database().restart());
+        drop(held);
         workload.goes_on().await;
     }
     // It takes no part in what is asked; the shards that it has are served by the others when its lease is over.
