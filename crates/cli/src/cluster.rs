@@ -95,9 +95,10 @@ fn unseen(nodes: &args::Nodes, source: JoinError) -> Failure {
 fn in_words(status: &Status) -> String {
     let mut nodes = vec![["NODE", "ADDRESS", "VERSION", "SHARDS"].map(str::to_owned)];
     nodes.extend(status.nodes.iter().map(|node| {
-        let shards = match (node.is_leaving, node.is_waiting) {
-            (true, _) => format!("{} (leaving)", node.shards),
-            (_, true) => format!("{} (waiting)", node.shards),
+        let shards = match (node.is_leaving, node.is_waiting, node.is_cut_off) {
+            (true, ..) => format!("{} (leaving)", node.shards),
+            (_, true, _) => format!("{} (waiting)", node.shards),
+            (.., true) => format!("{} (cut off)", node.shards),
             _ => node.shards.to_string(),
         };
         [node.name.clone(), node.address.clone(), node.version.clone(), shards]

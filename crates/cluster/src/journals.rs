@@ -5,17 +5,25 @@
 //! database looks for the identity.
 
 use std::fmt;
+#[cfg(feature = "postgres")]
+use std::time::Duration;
 
 use enact_journal::SecurityError;
 use enact_journal::nats::{self, Nats, Servers};
 #[cfg(feature = "postgres")]
 use enact_journal::postgres::{self, Database};
+#[cfg(feature = "postgres")]
+use tokio::time::timeout;
 
 use crate::JoinError;
 use crate::bucket::{Bucket, Kept};
 use crate::journal::ShardJournal;
 use crate::verify::{Verified, VerifyError};
 use crate::view::Settings;
+
+/// How long a database may take to answer a node that asks whether it is there.
+#[cfg(feature = "postgres")]
+const ANSWER_MAX: Duration = Duration::from_secs(4);
 
 /// Where a node, or an operator, expects the journals of the shards.
 #[derive(Clone, Debug, Default)]
@@ -275,6 +283,15 @@ impl ShardJournals {
                     Err(cause) => Kept { flaw: Some(cause.to_string()), ..Kept::default() },
                 }
             }
+        }
+    }
+
+    /// Whether the database answers; servers of NATS do for a node that has a lease.
+    pub(crate) async fn are_reached(&self) -> bool {
+        match self {
+            Self::Streams(_) => true,
+            #[cfg(feature = "postgres")]
+            Self::Tables(database) => timeout(ANSWER_MAX, database.identity()).await.is_ok_and(|answer| answer.is_ok()),
         }
     }
 

@@ -166,6 +166,11 @@ impl Held {
         }
     }
 
+    /// Lets others see, with the next renewal, whether this node reaches the journals of the shards. Returns whether that has changed.
+    pub(crate) fn set_cut_off(&self, is_cut_off: bool) -> bool {
+        std::mem::replace(&mut self.state.lock().lease.is_cut_off, is_cut_off) != is_cut_off
+    }
+
     /// Whether the lease holds for certain, so that nobody else serves what this node does.
     pub(crate) fn holds(&self) -> bool {
         let state = self.state.lock();
@@ -228,7 +233,7 @@ mod tests {
         let takes = (0..NAMES).map(|name| {
             let takes = buckets.iter().zip(1..).map(move |(bucket, incarnation)| {
                 let [address, version, contract] = [const { String::new() }; 3];
-                let lease = Lease { incarnation, address, version, contract, is_leaving: false };
+                let lease = Lease { incarnation, address, version, contract, is_leaving: false, is_cut_off: false };
                 let (bucket, node) = (bucket.clone(), format!("n{name}"));
                 let take = async move { Held::take(bucket, &node, lease, LEASE_MIN).await };
                 tokio::spawn(timeout(Duration::from_secs(2), take))

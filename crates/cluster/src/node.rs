@@ -11,6 +11,7 @@
 //! another one does not see. Claims and leases decide who should, and let a node know when it must not answer by itself.
 
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -39,6 +40,8 @@ use crate::{JoinError, Options};
 
 /// How long an owner lets end what is under way when it hands a shard over.
 const DRAIN: Duration = Duration::from_secs(2);
+/// How far apart looks at the journals are.
+const PROBE: Duration = Duration::from_secs(3);
 const TICK: Duration = Duration::from_millis(500);
 /// How long a node waits before it opens a shard again that could not be opened.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -208,6 +211,7 @@ impl<M: Model> Node<M> {
             let is_over = tokio::select! {
                 () = lease.keep() => false,
                 () = self.care(&lease, &mut work) => false,
+                never = self.watch_journals(&lease) => match never {},
                 _ = self.failed() => {
                     self.leave(DRAIN).await;
                     true
@@ -230,6 +234,30 @@ impl<M: Model> Node<M> {
                 return self.fail(why.to_string());
             }
             tracing::info!(node = self.options.node, "the node has joined again");
+        }
+    }
+
+    /// Lets others see whether this node reaches the journals of the shards: it may be cut off from these alone, and goes on to renew its lease.
+    async fn watch_journals(&self, lease: &Held) -> Infallible {
+        let mut reached = Instant::now();
+        loop {
+            sleep(PROBE).await;
+            let are_reached = self.journals.are_reached().await;
+            if are_reached {
+                reached = Instant::now();
+            }
+            let is_cut_off = !are_reached && reached.elapsed() > self.options.lease;
+            if lease.set_cut_off(is_cut_off) {
+                let node = &self.options.node;
+                if is_cut_off {
+                    tracing::warn!(
+                        node,
+                        "the database of the journals is not reached: nodes that reach it get the shards"
+                    );
+                } else {
+                    tracing::info!(node, "the database of the journals is reached again");
+                }
+            }
         }
     }
 
@@ -391,8 +419,14 @@ impl<M: Model> Node<M> {
                 work.asking = Some(shard);
                 let (node, holder) = (Arc::clone(self), holder.node.clone());
                 let incarnation = lease.incarnation();
+                let is_cut_off = view.lease(&holder).is_some_and(|lease| lease.value.is_cut_off);
                 work.tasks.spawn(async move {
-                    node.ask_for(shard, &holder, incarnation).await;
+                    // One that cannot open it, either, leaves it where it is read from memory.
+                    if is_cut_off && !node.journals.are_reached().await {
+                        sleep(TICK).await;
+                    } else {
+                        node.ask_for(shard, &holder, incarnation).await;
+                    }
                     Done::Asked
                 });
             }
@@ -659,7 +693,7 @@ impl<M: Model> Node<M> {
 pub(crate) fn new_lease(options: &Options) -> Lease {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let (address, contract) = (options.address.clone(), options.contract.clone());
-    Lease { incarnation: incarnation(), address, version, contract, is_leaving: false }
+    Lease { incarnation: incarnation(), address, version, contract, is_leaving: false, is_cut_off: false }
 }
 
 /// A number that no other run of the node has.

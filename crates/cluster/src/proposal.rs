@@ -128,7 +128,14 @@ mod tests {
         view.apply(SETTINGS, Some(&json(settings)), 7);
         for contract in contracts {
             let (address, version, contract) = (String::new(), String::new(), (*contract).to_owned());
-            let lease = Lease { incarnation: 1, address, version, contract: contract.clone(), is_leaving: false };
+            let lease = Lease {
+                incarnation: 1,
+                address,
+                version,
+                contract: contract.clone(),
+                is_leaving: false,
+                is_cut_off: false,
+            };
             view.apply(&format!("{NODE}{contract}"), Some(&json(&lease)), 1);
         }
         view

@@ -57,6 +57,7 @@ impl Standstill {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             contract: NAME.to_owned(),
             is_leaving: true,
+            is_cut_off: false,
         };
         let lease = Held::take(bucket.clone(), NAME, lease, LEASE_MIN).await?;
         let kept = Arc::clone(&lease);

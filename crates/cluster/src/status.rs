@@ -57,6 +57,8 @@ pub struct NodeStatus {
     pub version: String,
     /// Whether it gives its shards away.
     pub is_leaving: bool,
+    /// Whether it does not reach the database of the journals.
+    pub is_cut_off: bool,
     /// Whether it has another contract than the entities are served under, and waits.
     pub is_waiting: bool,
     /// How many shards it serves.
@@ -117,6 +119,11 @@ pub enum Problem {
         shards: Vec<u16>,
         /// What is wrong, and what to do.
         why: String,
+    },
+    /// Nodes do not reach the database of the journals.
+    CutOff {
+        /// Their names.
+        nodes: Vec<String>,
     },
     /// A record is kept by too few servers.
     FewReplicas {
@@ -184,6 +191,11 @@ impl fmt::Display for Problem {
                 let shards: Vec<String> = shards.iter().map(u16::to_string).collect();
                 write!(f, "shards {}: {why}", shards.join(", "))
             }
+            Self::CutOff { nodes } => write!(
+                f,
+                "{} cannot reach the database of the shards: look at the network between them, and at the server",
+                nodes.join(", ")
+            ),
             Self::FewReplicas { shard, replicas } => write!(
                 f,
                 "shard {shard} is kept by {replicas} servers, and one may be lost only of {REPLICAS_MIN}: `nats stream edit J{shard} \
@@ -233,6 +245,10 @@ impl Status {
         problems
             .extend(each(|of| (of.missing > 0).then_some(Problem::Missing { shard: of.shard, missing: of.missing })));
         problems.extend(self.problems_of_database());
+        let nodes = self.nodes_with(|node| node.is_cut_off);
+        if !nodes.is_empty() {
+            problems.push(Problem::CutOff { nodes });
+        }
         if !self.is_in_database {
             problems.extend(each(|of| of.replicas.is_empty().then_some(Problem::NoLeader { shard: of.shard })));
         }
@@ -255,8 +271,7 @@ impl Status {
         if versions.len() > 1 {
             problems.push(Problem::Versions { versions: versions.into_iter().cloned().collect() });
         }
-        let waiting: Vec<String> =
-            self.nodes.iter().filter(|node| node.is_waiting).map(|node| node.name.clone()).collect();
+        let waiting = self.nodes_with(|node| node.is_waiting);
         if !waiting.is_empty() {
             problems.push(Problem::Waiting { nodes: waiting });
         }
@@ -264,6 +279,11 @@ impl Status {
             problems.push(Problem::Clocks { difference_ms: self.clock_difference_ms });
         }
         problems
+    }
+
+    /// The names of the nodes of which that is so.
+    fn nodes_with(&self, is_so: impl Fn(&NodeStatus) -> bool) -> Vec<String> {
+        self.nodes.iter().filter(|node| is_so(node)).map(|node| node.name.clone()).collect()
     }
 
     /// What is wrong with the database, once for all shards of which it is.
@@ -365,6 +385,7 @@ fn node_statuses(view: &View, shards: u16) -> Vec<NodeStatus> {
         address: lease.address.clone(),
         version: lease.version.clone(),
         is_leaving: lease.is_leaving,
+        is_cut_off: lease.is_cut_off,
         is_waiting: view.stage(&lease.contract) != Stage::Agreed,
         shards: served(name),
     };
@@ -406,6 +427,7 @@ mod tests {
             address: String::new(),
             version: "0.1.0".to_owned(),
             is_leaving: false,
+            is_cut_off: false,
             is_waiting: false,
             shards: 2,
         };
@@ -461,7 +483,9 @@ mod tests {
         status.shards[0].flaw = Some("fsync = off".to_owned());
         status.shards[2].flaw = Some("fsync = off".to_owned());
         status.shards[1].flaw = Some("records are missing".to_owned());
+        status.nodes[0].is_cut_off = true;
         let said: Vec<String> = status.problems().iter().map(ToString::to_string).collect();
-        assert_eq!(said, ["shards 0, 2: fsync = off", "shard 1: records are missing"]);
+        let cut_off = "a cannot reach the database of the shards: look at the network between them, and at the server";
+        assert_eq!(said, ["shards 0, 2: fsync = off", "shard 1: records are missing", cut_off]);
     }
 }

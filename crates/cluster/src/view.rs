@@ -79,6 +79,9 @@ pub(crate) struct Lease {
     /// It hands its shards over and should get no others.
     #[serde(default)]
     pub(crate) is_leaving: bool,
+    /// It does not reach the database of the journals, and should have no shards while another node does.
+    #[serde(default)]
+    pub(crate) is_cut_off: bool,
 }
 
 /// The claim of a node to own a shard, good as long as the node has the lease with the same incarnation.
@@ -158,7 +161,11 @@ impl View {
     pub(crate) fn owners(&self) -> Vec<&str> {
         let Some(settings) = &self.settings else { return Vec::new() };
         let should = |lease: &Lease| !lease.is_leaving && lease.contract == settings.value.in_charge();
-        self.nodes().filter(|(_, lease)| should(lease)).map(|(node, _)| node).collect()
+        let (cut_off, others): (Vec<_>, Vec<_>) =
+            self.nodes().filter(|(_, lease)| should(lease)).partition(|(_, lease)| lease.is_cut_off);
+        // A database that nobody reaches is no reason to move a shard.
+        let owners = if others.is_empty() { cut_off } else { others };
+        owners.into_iter().map(|(node, _)| node).collect()
     }
 
     /// The node that should own each of `shards`, in order; nothing if there is none.
@@ -224,7 +231,8 @@ mod tests {
 
     fn lease_of(contract: &str, incarnation: u64, is_leaving: bool) -> Vec<u8> {
         let (address, version, contract) = ("n:1".to_owned(), "0.1.0".to_owned(), contract.to_owned());
-        serde_json::to_vec(&Lease { incarnation, address, version, contract, is_leaving }).expect("JSON")
+        serde_json::to_vec(&Lease { incarnation, address, version, contract, is_leaving, is_cut_off: false })
+            .expect("JSON")
     }
 
     fn settings(proposed: Option<&str>) -> Vec<u8> {
@@ -269,6 +277,25 @@ mod tests {
         view.apply("settings", Some(&settings(None)), 3);
         assert_eq!(view.owners(), ["a"]);
         assert_eq!(view.nodes().count(), 2);
+    }
+
+    #[test]
+    fn nodes_that_do_not_reach_the_journals_should_own_nothing_while_another_one_does() {
+        let lease = |is_cut_off| {
+            let [address, version] = [const { String::new() }; 2];
+            let contract = "bank".to_owned();
+            let lease = Lease { incarnation: 1, address, version, contract, is_leaving: false, is_cut_off };
+            serde_json::to_vec(&lease).expect("JSON")
+        };
+        let mut view = View::default();
+        view.apply("settings", Some(&settings(None)), 1);
+        for (a, b, owners) in
+            [(false, false, &["a", "b"][..]), (false, true, &["a"]), (true, false, &["b"]), (true, true, &["a", "b"])]
+        {
+            view.apply("node.a", Some(&lease(a)), 2);
+            view.apply("node.b", Some(&lease(b)), 3);
+            assert_eq!(view.owners(), owners);
+        }
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use enact_cluster::{JoinError, Journals, Keeper, Options, VerifyError, shard_of};
-use enact_entities::EngineOptions;
+use enact_cluster::{JoinError, Journals, Keeper, Options, Problem, VerifyError, shard_of};
+use enact_entities::{EngineOptions, Entities};
 use enact_journal::postgres::{Database, Options as TableOptions, Postgres};
 use enact_journal::{Damage, Flaw, Journal as _, ReadError};
+use enact_journal_kit::link::{Flow, Link};
+use enact_journal_kit::postgres::{Server, shared};
 use tokio_postgres::{Client, NoTls};
 
 use crate::bank::{ACCOUNTS, Bank, DEADLINE, balance, fresh_schema, insist, settled, total};
@@ -111,6 +113,30 @@ async fn nodes_whose_servers_of_nats_have_lost_everything_find_their_shards_in_t
     let a = anew.join("a").await;
     settled(std::slice::from_ref(&a)).await;
     assert_eq!(total(&a).await, 100 * ACCOUNTS as i64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_does_not_reach_the_database_gives_its_shards_to_one_that_does_and_gets_them_back() {
+    let Some(bank) = Bank::over_database() else { return };
+    let Some(server) = shared() else { return };
+    let link = Link::to(server.port());
+    let a = bank.join("a").await;
+    let linked = TableOptions { server: Server::address_at(link.port()), ..tables(&bank) };
+    let b = bank.try_join(Options { journals: linked.into(), ..bank.options("b") }).await.expect("it joins");
+    let nodes = [a.clone(), b.clone()];
+    settled(&nodes).await;
+    bank.open_all(&a).await;
+    link.set(Flow::Lost, Flow::Lost);
+    settled(std::slice::from_ref(&a)).await;
+    let counts = b.membership().expect("one of several").counts;
+    assert_eq!(counts.leases_lost, 0, "it is alive");
+    assert_eq!(total(&b).await, 100 * ACCOUNTS as i64, "it asks the other one");
+    let status = enact_cluster::status(&bank.options("a").servers, &bank.journals).await.expect("known");
+    assert!(status.problems().contains(&Problem::CutOff { nodes: vec!["b".to_owned()] }), "{status:?}");
+    link.set(Flow::Passes, Flow::Passes);
+    settled(&nodes).await;
+    insist(&b, bank.deposit(3, "behind")).await;
+    assert_eq!(total(&a).await, 100 * ACCOUNTS as i64 + 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
