@@ -42,6 +42,9 @@ use crate::{JoinError, Options};
 const DRAIN: Duration = Duration::from_secs(2);
 /// How far apart looks at the journals are.
 const PROBE: Duration = Duration::from_secs(3);
+/// How long a node must have reached the journals before it takes shards from one that has not: when all reach them again, each has said so
+/// by then.
+const STEADY: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(500);
 /// How long a node waits before it opens a shard again that could not be opened.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -69,6 +72,8 @@ pub(crate) struct Node<M: Model> {
     /// The revisions of the claims that this node has written last: a view with an earlier one lags behind.
     written: Mutex<Vec<u64>>,
     failure: watch::Sender<Option<String>>,
+    /// Since when each look has reached the journals.
+    reached: Mutex<Instant>,
     pub(crate) counts: Counts,
 }
 
@@ -170,6 +175,7 @@ impl<M: Model> Node<M> {
             lease,
             written,
             failure,
+            reached: Mutex::new(Instant::now()),
             counts: Counts::default(),
         })
     }
@@ -239,14 +245,15 @@ impl<M: Model> Node<M> {
 
     /// Lets others see whether this node reaches the journals of the shards: it may be cut off from these alone, and goes on to renew its lease.
     async fn watch_journals(&self, lease: &Held) -> Infallible {
-        let mut reached = Instant::now();
+        let mut last = Instant::now();
         loop {
             sleep(PROBE).await;
-            let are_reached = self.journals.are_reached().await;
-            if are_reached {
-                reached = Instant::now();
+            if self.journals.are_reached().await {
+                last = Instant::now();
+            } else {
+                *self.reached.lock() = Instant::now();
             }
-            let is_cut_off = !are_reached && reached.elapsed() > self.options.lease;
+            let is_cut_off = last.elapsed() > self.options.lease;
             if lease.set_cut_off(is_cut_off) {
                 let node = &self.options.node;
                 if is_cut_off {
@@ -259,6 +266,12 @@ impl<M: Model> Node<M> {
                 }
             }
         }
+    }
+
+    /// Whether this node reaches the journals, and has for a while.
+    async fn reaches_journals(&self) -> bool {
+        let is_steady = self.reached.lock().elapsed() > STEADY;
+        is_steady && self.journals.are_reached().await
     }
 
     /// Takes a lease again after the last one was lost.
@@ -422,7 +435,7 @@ impl<M: Model> Node<M> {
                 let is_cut_off = view.lease(&holder).is_some_and(|lease| lease.value.is_cut_off);
                 work.tasks.spawn(async move {
                     // One that cannot open it, either, leaves it where it is read from memory.
-                    if is_cut_off && !node.journals.are_reached().await {
+                    if is_cut_off && !node.reaches_journals().await {
                         sleep(TICK).await;
                     } else {
                         node.ask_for(shard, &holder, incarnation).await;

@@ -10,7 +10,7 @@ use enact_journal_kit::link::{Flow, Link};
 use enact_journal_kit::postgres::{Server, shared};
 use tokio_postgres::{Client, NoTls};
 
-use crate::bank::{ACCOUNTS, Bank, DEADLINE, balance, fresh_schema, insist, settled, total};
+use crate::bank::{ACCOUNTS, Bank, DEADLINE, balance, fresh_schema, insist, settled, shards, total};
 use crate::guarding::{is_safe, is_unsafe};
 use crate::{barriers, moving, sharing};
 
@@ -119,24 +119,42 @@ async fn nodes_whose_servers_of_nats_have_lost_everything_find_their_shards_in_t
 async fn a_node_that_does_not_reach_the_database_gives_its_shards_to_one_that_does_and_gets_them_back() {
     let Some(bank) = Bank::over_database() else { return };
     let Some(server) = shared() else { return };
-    let link = Link::to(server.port());
-    let a = bank.join("a").await;
-    let linked = TableOptions { server: Server::address_at(link.port()), ..tables(&bank) };
-    let b = bank.try_join(Options { journals: linked.into(), ..bank.options("b") }).await.expect("it joins");
-    let nodes = [a.clone(), b.clone()];
+    let links = [(); 2].map(|()| Link::to(server.port()));
+    let join = async |node: &str, link: &Link| {
+        let linked = TableOptions { server: Server::address_at(link.port()), ..tables(&bank) };
+        bank.try_join(Options { journals: linked.into(), ..bank.options(node) }).await.expect("it joins")
+    };
+    let nodes = [join("a", &links[0]).await, join("b", &links[1]).await];
+    let [a, b] = &nodes;
     settled(&nodes).await;
-    bank.open_all(&a).await;
-    link.set(Flow::Lost, Flow::Lost);
-    settled(std::slice::from_ref(&a)).await;
+    bank.open_all(a).await;
+    links[1].set(Flow::Lost, Flow::Lost);
+    settled(std::slice::from_ref(a)).await;
     let counts = b.membership().expect("one of several").counts;
     assert_eq!(counts.leases_lost, 0, "it is alive");
-    assert_eq!(total(&b).await, 100 * ACCOUNTS as i64, "it asks the other one");
-    let status = enact_cluster::status(&bank.options("a").servers, &bank.journals).await.expect("known");
-    assert!(status.problems().contains(&Problem::CutOff { nodes: vec!["b".to_owned()] }), "{status:?}");
-    link.set(Flow::Passes, Flow::Passes);
+    assert_eq!(total(b).await, 100 * ACCOUNTS as i64, "it asks the other one");
+    let are_cut_off = async |nodes: &[&str]| {
+        let status = enact_cluster::status(&bank.options("a").servers, &bank.journals).await.expect("known");
+        let nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
+        status.problems().contains(&Problem::CutOff { nodes })
+    };
+    assert!(are_cut_off(&["b"]).await);
+    links[1].set(Flow::Passes, Flow::Passes);
     settled(&nodes).await;
-    insist(&b, bank.deposit(3, "behind")).await;
-    assert_eq!(total(&a).await, 100 * ACCOUNTS as i64 + 1);
+    insist(b, bank.deposit(3, "behind")).await;
+    assert_eq!(total(a).await, 100 * ACCOUNTS as i64 + 1);
+
+    // One that nobody reaches moves nothing: what is in memory is read where it is.
+    let opened = || nodes.each_ref().map(|node| node.membership().expect("one of several").counts.opened);
+    let before = opened();
+    links.iter().for_each(|link| link.set(Flow::Lost, Flow::Lost));
+    while !are_cut_off(&["a", "b"]).await {}
+    assert_eq!(nodes.each_ref().map(|node| shards(node).len()), [6; 2]);
+    assert_eq!(total(a).await, 100 * ACCOUNTS as i64 + 1);
+    links.iter().for_each(|link| link.set(Flow::Passes, Flow::Passes));
+    while are_cut_off(&["a", "b"]).await {}
+    insist(b, bank.deposit(3, "last")).await;
+    assert_eq!(opened(), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
