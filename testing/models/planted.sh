@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts one bug after the other into the commit protocol and into admission (all, or those named), and shows that the model or the
-# simulation of the one, or the decider of the other, finds each.
+# Puts one bug after the other into the commit protocol, into admission and into the writer of a journal elsewhere (all, or those named), and
+# shows that the model or the simulation of the first, the decider of the second, or the tests of the third, find each.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=0
@@ -30,9 +30,12 @@ of_admission=(
     hold_no_answer
     forget_the_line
 )
-all=("${of_protocol[@]}" "${of_admission[@]}")
+of_writer=(
+    expect_anew
+    keep_the_tail
+)
+all=("${of_protocol[@]}" "${of_admission[@]}" "${of_writer[@]}")
 readonly bugs=("${@:-${all[@]}}")
-readonly tests=(cargo test --quiet --package enact-models)
 
 # Builds a bug into the crates of the workspace and into no other, so that those are built once.
 plant_bug() {
@@ -45,18 +48,23 @@ plant_bug() {
 survivors=()
 for bug in "${bugs[@]}"; do
     plant_bug "$bug"
-    layers=(commit simulation)
-    [[ " ${of_admission[*]} " == *" $bug "* ]] && layers=(decider)
-    "${tests[@]}" "${layers[@]/#/--test=}" --no-run
+    tests=(cargo test --quiet --package enact-models)
+    layers=(--test=commit --test=simulation)
+    [[ " ${of_admission[*]} " == *" $bug "* ]] && layers=(--test=decider)
+    if [[ " ${of_writer[*]} " == *" $bug "* ]]; then
+        tests=(cargo test --quiet --package enact-journal --features nats)
+        layers=(--lib --test=nats)
+    fi
+    "${tests[@]}" "${layers[@]}" --no-run
     finder=
     for layer in "${layers[@]}"; do
-        if ! found=$("${tests[@]}" --test "$layer" 2>&1); then
+        if ! found=$("${tests[@]}" "$layer" 2>&1); then
             finder=$layer
             break
         fi
     done
     if [ -n "$finder" ]; then
-        echo "$bug: found by $finder, $(grep -m1 -E '^(no promise|all ends|seed [0-9]+:)|panicked' <<<"$found" | cut -c1-300)"
+        echo "$bug: found by ${finder#--test=}, $(grep -m1 -E '^(no promise|all ends|seed [0-9]+:)|panicked' <<<"$found" | cut -c1-300)"
     else
         survivors+=("$bug")
         echo "$bug: NOT FOUND"

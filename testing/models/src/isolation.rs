@@ -171,6 +171,7 @@ fn scenario(bank: &Bank, strategy: Strategy, alone: &[Asked], turns: usize) -> S
         begun: 0,
         is_side_by_side: false,
         is_prompt: true,
+        shares_journals: false,
         faults: Faults::default(),
     }
 }

@@ -16,14 +16,14 @@
 //! # Loss
 //! Nothing has to be delivered, so a lost message needs no step of its own.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, RwLock};
 
 use enact_entities::{
-    Begin, Call, CoordinatorOptions, Durability, EntityKey, Idempotency, Limits, Millis, Model, ParticipantOptions,
-    Record, Reply, Slot, Strategy, Timestamp, TxId,
+    Action as CallAction, Begin, Call, CoordinatorOptions, Durability, EntityKey, Idempotency, Limits, Millis, Model,
+    ParticipantOptions, Record, Reply, Slot, Strategy, Timestamp, ToParticipant, TxId,
 };
 
 use crate::ledger::Ledger;
@@ -93,6 +93,9 @@ pub struct Scenario<M: Model> {
     pub is_side_by_side: bool,
     /// Whether an append is durable before its node takes anything else, unless it crashes.
     pub is_prompt: bool,
+    /// Whether participants share the journal of a coordinator on their node, as in one engine: they write nothing for it, and what
+    /// machines of one node say to each other arrives at once.
+    pub shares_journals: bool,
     /// What goes wrong.
     pub faults: Faults,
 }
@@ -160,6 +163,8 @@ pub enum Action {
     Crash(u8, u8),
     /// A message arrives at a node that crashes before all that follows from it is durable.
     Fail(u32, u8),
+    /// A message arrives at a node whose append then is in doubt, was performed or not, and which crashes.
+    FailInDoubt(u32, bool),
     /// What is due at a node is sent again.
     Tick(u8),
     /// The deadlines pass at a node.
@@ -260,6 +265,8 @@ pub struct Protocol<M: Model> {
     table: RwLock<Table<M>>,
     /// What was found of ends.
     ends: Mutex<HashMap<State, Ended<M>>>,
+    /// States without messages from which all ends well.
+    ending_well: Mutex<HashSet<State>>,
 }
 
 impl<M: Model> Protocol<M> {
@@ -275,7 +282,7 @@ impl<M: Model> Protocol<M> {
             breaches: Vec::new(),
         };
         let hosts = hosts.collect();
-        Self { scenario, hosts, table: RwLock::new(table), ends: Mutex::default() }
+        Self { scenario, hosts, table: RwLock::new(table), ends: Mutex::default(), ending_well: Mutex::default() }
     }
 
     /// The scenario.
@@ -335,8 +342,12 @@ impl<M: Model> Protocol<M> {
             }
             if crashes > 0 && self.scenario.is_prompt {
                 let arrived = self.step(state.nodes[to as usize], to.into(), Input::Deliver(packet)).to;
-                if self.facts(arrived).is_heard {
-                    actions.extend((0..=facts.appended).map(|kept| Action::Fail(packet, kept)));
+                let arrived = self.facts(arrived);
+                if arrived.is_heard {
+                    actions.extend((0..=arrived.appended).map(|kept| Action::Fail(packet, kept)));
+                }
+                if arrived.is_first_heard {
+                    actions.extend([true, false].map(|is_performed| Action::FailInDoubt(packet, is_performed)));
                 }
             }
         }
@@ -384,7 +395,7 @@ impl<M: Model> Protocol<M> {
         let left = &mut next.left;
         match action {
             Action::Crash(host, _) if !self.facts(state.nodes[host as usize]).is_halted => left.crashes -= 1,
-            Action::Fail(..) => left.crashes -= 1,
+            Action::Fail(..) | Action::FailInDoubt(..) => left.crashes -= 1,
             Action::TakeOver(..) => left.take_overs -= 1,
             Action::Double(_) => left.doubles -= 1,
             Action::Tick(_) | Action::TickReplaced(_) => left.ticks -= 1,
@@ -417,6 +428,7 @@ impl<M: Model> Protocol<M> {
             Action::Double(number) => format!("Double {}", packet(number)),
             Action::DeliverReplaced(number) => format!("Deliver to the one that was replaced {}", packet(number)),
             Action::Fail(number, kept) => format!("Fail with {kept} {}", packet(number)),
+            Action::FailInDoubt(number, is_performed) => format!("Fail in doubt, {is_performed}, {}", packet(number)),
             other => format!("{other:?}"),
         }
     }
@@ -446,6 +458,28 @@ impl<M: Model> Protocol<M> {
             }
         }
         Err("it does not settle when nothing goes wrong any more".to_owned())
+    }
+
+    /// Whether [`end`](Self::end) finds nothing broken, for one who asks this of every state that may follow.
+    ///
+    /// Unless a timer comes next, the state after the next step tells, which may follow, too. And of states that differ only in what is on the
+    /// way, and is lost, one tells.
+    pub fn ends_well(&self, state: &State, is_lost: bool) -> bool {
+        if !is_lost || state.net.is_empty() {
+            let next = self.healing(state, 0);
+            let is_told_later = next.is_some_and(|action| !matches!(action, Action::Tick(_)));
+            return state.broken.is_none() && (is_told_later || self.end(state, is_lost).is_ok());
+        }
+        let mut silent = state.clone();
+        silent.net.clear();
+        if self.ending_well.lock().expect("no judgement panics").contains(&silent) {
+            return true;
+        }
+        let is_well = self.end(&silent, is_lost).is_ok();
+        if is_well {
+            self.ending_well.lock().expect("no judgement panics").insert(silent);
+        }
+        is_well
     }
 
     /// How the history has ended that has led to `state`, in which nothing can happen any more.
@@ -534,10 +568,16 @@ impl<M: Model> Protocol<M> {
         Ok(())
     }
 
-    /// What has committed has a slot at every entity that it calls.
+    /// What has committed has a slot at every entity that it calls, but where that shares the journal of the coordinator and changes nothing.
     fn check_parts(&self, committed: &BTreeMap<usize, BTreeMap<EntityKey, Slot>>) -> Result<(), String> {
         for (&number, slots) in committed {
-            let mut called = self.scenario.transactions[number].calls.iter().map(|call| &call.key);
+            let Transaction { coordinator, calls } = &self.scenario.transactions[number];
+            let leaves_nothing = |call: &Call<M::Event>| {
+                self.scenario.shares_journals
+                    && self.hosts[&call.key] == self.hosts[coordinator]
+                    && matches!(call.action, CallAction::Condition(_))
+            };
+            let mut called = calls.iter().filter(|call| !leaves_nothing(call)).map(|call| &call.key);
             if let Some(key) = called.find(|key| !slots.contains_key(*key)) {
                 return Err(format!("transaction {number} committed without its part at {key}"));
             }
@@ -574,7 +614,10 @@ impl<M: Model> Protocol<M> {
                 (host_of(n), Input::Begin(n))
             }
             Action::Repeat(n) => (host_of(n), Input::Repeat(n)),
-            Action::Deliver(packet) | Action::Double(packet) | Action::Fail(packet, _) => {
+            Action::Deliver(packet)
+            | Action::Double(packet)
+            | Action::Fail(packet, _)
+            | Action::FailInDoubt(packet, _) => {
                 if !matches!(action, Action::Double(_)) {
                     state.net.retain(|other| *other != packet);
                 }
@@ -588,8 +631,23 @@ impl<M: Model> Protocol<M> {
             Action::Late(host) => (host, Input::Late),
         };
         self.input(state, host, input);
-        if let Action::Fail(_, kept) = action {
-            return self.input(state, host, Input::Crash(kept));
+        match action {
+            Action::Fail(_, kept) => return self.input(state, host, Input::Crash(kept)),
+            Action::FailInDoubt(_, is_performed) => {
+                let told = state.told.clone();
+                self.input(state, host, Input::Doubt(is_performed));
+                self.input(state, host, Input::Crash(0));
+                // A client in doubt knows what one without an answer knows.
+                let was_nothing = |told: &Told| *told == Told::Nothing;
+                let silent = state
+                    .told
+                    .iter_mut()
+                    .zip(&told)
+                    .filter(|(now, before)| **now == Told::InDoubt && was_nothing(before));
+                silent.for_each(|(now, _)| *now = Told::Nothing);
+                return;
+            }
+            _ => {}
         }
         while self.scenario.is_prompt && state.broken.is_none() && self.facts(state.nodes[host as usize]).is_heard {
             self.input(state, host, Input::Write);
@@ -703,9 +761,9 @@ impl<M: Model> Protocol<M> {
     fn work_out(&self, (host, from): (u32, u32), mut history: Vec<Input>, input: Input) -> Step {
         let mut node = self.fresh();
         for &earlier in &history {
-            self.feed(&mut node, earlier);
+            self.feed(host, &mut node, earlier);
         }
-        let effects = catch_unwind(AssertUnwindSafe(|| self.feed(&mut node, input)));
+        let effects = catch_unwind(AssertUnwindSafe(|| self.feed(host, &mut node, input)));
         history.push(input);
         let mut outcome = Outcome { sent: Vec::new(), told: Vec::new(), broken: None, unpromised: None };
         let effects = match effects {
@@ -741,7 +799,28 @@ impl<M: Model> Protocol<M> {
         Step { to: self.enter(host, &node, history), outcome: Arc::new(outcome) }
     }
 
-    fn feed(&self, node: &mut Node<M>, input: Input) -> Vec<Effect<M::Event>> {
+    /// Lets `node` take `input`, and what its machines say to each other then if they share its journal.
+    fn feed(&self, host: u32, node: &mut Node<M>, input: Input) -> Vec<Effect<M::Event>> {
+        let mut effects = VecDeque::from(self.feed_one(node, input));
+        if !self.scenario.shares_journals {
+            return effects.into();
+        }
+        let mut seen = Vec::new();
+        while let Some(effect) = effects.pop_front() {
+            match effect {
+                Effect::Sent(mut packet) if u32::from(self.hosts[packet.to()]) == host => {
+                    if let Packet::Down(_, ToParticipant::Prepare(prepare)) = &mut packet {
+                        prepare.durability = Durability::Shared;
+                    }
+                    effects.extend(node.deliver(packet));
+                }
+                effect => seen.push(effect),
+            }
+        }
+        seen
+    }
+
+    fn feed_one(&self, node: &mut Node<M>, input: Input) -> Vec<Effect<M::Event>> {
         match input {
             Input::Begin(n) => self.begin(node, n, 0),
             Input::Repeat(n) => self.begin(node, n, AGAIN),

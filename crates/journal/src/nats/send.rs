@@ -130,6 +130,11 @@ impl Sending {
     pub(super) fn found(&mut self, found: Found) -> Next {
         match found {
             Found::Ours => Next::Ended(Fate::Durable),
+            #[cfg(planted = "expect_anew")]
+            Found::Another { .. } => {
+                self.last += 1;
+                self.again()
+            }
             Found::Another { by } => Next::Ended(Fate::Not(Refusal::Fenced { epoch: self.last + 1, by }.into())),
             Found::Nothing { last } if last == self.last => {
                 self.unexplained += 1;

@@ -206,6 +206,8 @@ impl<L: Log> Writer<L> {
         };
         match &error {
             AppendError::Refused(full @ Refusal::StorageFull { .. }) => self.queue.refuse(full),
+            #[cfg(planted = "keep_the_tail")]
+            AppendError::Refused(Refusal::Fenced { .. }) => {}
             AppendError::Refused(refusal) => self.queue.fail(refusal),
             AppendError::InDoubt { why } => self.queue.fail(&Refusal::Poisoned { why: why.clone() }),
         }

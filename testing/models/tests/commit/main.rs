@@ -41,8 +41,8 @@ impl Model for Explored {
     fn properties(&self) -> Vec<Property<Self>> {
         let always = |name, condition| Property { expectation: Expectation::Always, name, condition };
         let holds: fn(&Self, &State) -> bool = |model, state| model.0.breach(state).is_none();
-        let ends: fn(&Self, &State) -> bool = |model, state| model.0.end(state, false).is_ok();
-        let ends_lost: fn(&Self, &State) -> bool = |model, state| model.0.end(state, true).is_ok();
+        let ends: fn(&Self, &State) -> bool = |model, state| model.0.ends_well(state, false);
+        let ends_lost: fn(&Self, &State) -> bool = |model, state| model.0.ends_well(state, true);
         vec![
             always("no promise is broken on the way", holds),
             always("all ends well if what is on the way arrives", ends),
