@@ -30,6 +30,9 @@ use crate::view::{Revised, SETTINGS, Settings, View as Members};
 
 /// How long joining goes on to ask.
 pub(crate) const JOIN_MAX: Duration = Duration::from_secs(60);
+/// How long joining tries to reach a server: all of them may just be starting.
+const CONNECT_MAX: Duration = Duration::from_secs(15);
+const CONNECT_PAUSE: Duration = Duration::from_millis(500);
 /// How long the bucket may take to be opened.
 const OPEN_MAX: Duration = Duration::from_secs(3);
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
@@ -235,7 +238,7 @@ impl<M: Model> Cluster<M> {
     /// The node may have taken a lease, which is over after its time.
     pub async fn join(model: M, contract: impl Contract<M>, options: Options) -> Result<Self, JoinError> {
         check(&options)?;
-        let client = connect(&options.servers, &format!("enact {}", options.node)).await?;
+        let client = reach(&options).await?;
         let deadline = Instant::now() + JOIN_MAX;
         let bucket = loop {
             let opened = timeout(OPEN_MAX, Bucket::open(&client, options.replicas)).await;
@@ -338,6 +341,20 @@ fn remedy(found: &Keeper) -> &'static str {
     match found {
         Keeper::Streams => "leave `--journal` out",
         Keeper::Database { .. } => "name that database with `--journal postgres://..`",
+    }
+}
+
+/// Connects to one of the servers, which may have just been started.
+async fn reach(options: &Options) -> Result<Client, JoinError> {
+    let (name, deadline) = (format!("enact {}", options.node), Instant::now() + CONNECT_MAX);
+    loop {
+        match connect(&options.servers, &name).await {
+            Err(JoinError::Unreachable { why }) if Instant::now() < deadline => {
+                tracing::warn!(why, "the servers cannot be reached; trying again");
+                sleep(CONNECT_PAUSE).await;
+            }
+            connected => return connected,
+        }
     }
 }
 
