@@ -76,6 +76,19 @@ pub(crate) fn planted() -> Outcome {
     Ok(())
 }
 
+/// How long [`faults`] takes unless told otherwise.
+pub(crate) const FAULTS_SECONDS: &str = "1200";
+
+/// Kills, freezes and cuts off the nodes of a cluster and its servers at random, and moves shards, for so many seconds, and prints what clients
+/// were told in all.
+pub(crate) fn faults(seconds: &str) -> Outcome {
+    let mut faults = command(
+        "cargo test --release --locked -p enact-cli --features nats,postgres --test enact cluster::faults -- --nocapture",
+    );
+    faults.env("ENACT_FAULTS_SECONDS", seconds);
+    run_to_end(faults)
+}
+
 /// All scenarios of the commit protocol and of admission, and random damage, power cuts, faults between nodes, kills and attacks in numbers
 /// that the gate has no time for: some hours.
 pub(crate) fn soak() -> Outcome {
@@ -92,7 +105,7 @@ pub(crate) fn soak() -> Outcome {
         ("ENACT_KILLS", "10000", format!("{served} crash")),
         ("ENACT_KILLS", "1000", format!("{served} identities -- --nocapture")),
         ("ENACT_ATTACK_REQUESTS", "10000", format!("{program} attacks -- --nocapture")),
-        ("ENACT_FAULTS_SECONDS", "1200", format!("{served} cluster -- --include-ignored --nocapture")),
+        ("ENACT_FAULTS_SECONDS", FAULTS_SECONDS, format!("{served} cluster -- --include-ignored --nocapture")),
     ] {
         let mut soak = command(&tests);
         soak.env(variable, count);

@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use crate::served::of_any_request;
 
+const IN_DOUBT: &str = "urn:enact:problem:in-doubt";
+
 /// A command, by what it is sent to and with.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
@@ -21,6 +23,8 @@ pub(super) struct Insistent {
     bases: Vec<String>,
     http: reqwest::Client,
     pub(super) random: StdRng,
+    /// How often a command had to be sent again without knowing whether it has happened.
+    pub(super) in_doubt: usize,
 }
 
 impl Insistent {
@@ -28,7 +32,7 @@ impl Insistent {
     pub(super) fn new(bases: &[String], seed: u64) -> Self {
         // A node that is frozen says nothing; the command is sent to another one then.
         let http = reqwest::Client::builder().timeout(Duration::from_secs(4)).build().expect("a client");
-        Self { bases: bases.to_vec(), http, random: StdRng::seed_from_u64(seed) }
+        Self { bases: bases.to_vec(), http, random: StdRng::seed_from_u64(seed), in_doubt: 0 }
     }
 
     /// All nodes again and again, from any of them on.
@@ -42,12 +46,24 @@ impl Insistent {
         for base in self.nodes() {
             let url = format!("{base}{}", sent.path);
             let request = self.http.post(url).header("idempotency-key", &sent.key).header("enact-deadline-ms", "2000");
-            let Ok(answer) = request.json(&sent.body).send().await else { continue };
-            let status = answer.status();
-            let Ok(body) = answer.json().await.map(of_any_request) else { continue };
+            let answer = match request.json(&sent.body).send().await {
+                Ok(answer) => {
+                    let status = answer.status();
+                    answer.json().await.map(|body| (status, of_any_request(body)))
+                }
+                Err(cause) => Err(cause),
+            };
+            let (status, body) = match answer {
+                Ok(answer) => answer,
+                Err(cause) => {
+                    self.in_doubt += usize::from(!cause.is_connect());
+                    continue;
+                }
+            };
             match status {
                 StatusCode::OK => return (status, body),
                 StatusCode::CONFLICT if body["type"] == "urn:enact:problem:refused" => return (status, body),
+                StatusCode::GATEWAY_TIMEOUT if body["type"] == IN_DOUBT => self.in_doubt += 1,
                 StatusCode::CONFLICT | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {}
                 _ => panic!("{sent:?}: {status} {body}"),
             }

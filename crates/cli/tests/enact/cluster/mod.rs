@@ -132,6 +132,14 @@ impl Place {
         printed
     }
 
+    /// Checks that no record of any shard is missing or damaged.
+    fn check_records(&self) {
+        let mut command = crate::served::program();
+        let verified = command.args(["cluster", "verify", "--cluster", &self.servers()]).output().expect("it ends");
+        let printed = String::from_utf8(verified.stdout).expect("text");
+        assert!(verified.status.success() && printed.starts_with("sound: shards 12, entities "), "{printed}");
+    }
+
     /// Checks that an audit of all shards, beside the nodes, finds nothing.
     fn check_audit(&self) {
         let words = self.nodes();

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::insistent::{Insistent, Sent};
+use super::workload::Total;
 
 pub(super) const SPEC: &str = "
 record Found
@@ -46,7 +47,7 @@ const CLIENTS: u32 = 6;
 
 /// The clients, until the end.
 pub(super) struct Registers {
-    running: Vec<JoinHandle<Recorder>>,
+    running: Vec<JoinHandle<(Recorder, usize)>>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -81,24 +82,27 @@ impl Registers {
     }
 
     /// Lets each of them end with the answer to its last command, and looks for an order that explains all answers.
-    pub(super) async fn end(self) {
+    pub(super) async fn end(self) -> Total {
         self.is_over.store(true, Ordering::Relaxed);
-        let mut recorders = Vec::new();
+        let (mut recorders, mut total) = (Vec::new(), Total::default());
         for client in self.running {
-            recorders.push(client.await.expect("what it was told can be"));
+            let (recorder, in_doubt) = client.await.expect("what it was told can be");
+            recorders.push(recorder);
+            total.in_doubt += in_doubt;
         }
         let history = History::merge(recorders);
         match history.check(Criterion::StrictlySerializable) {
             Ok(Coverage { committed_count, read_count, .. }) => {
                 println!("{committed_count} commands with {read_count} reads have one order");
                 assert!(committed_count > CLIENTS as usize, "clients got hardly anything done");
+                Total { done: committed_count, ..total }
             }
             Err(cause) => panic!("no order explains what clients were told: {cause}"),
         }
     }
 }
 
-async fn run(number: u32, mut asks: Insistent, tickets: Arc<Tickets>, is_over: Arc<AtomicBool>) -> Recorder {
+async fn run(number: u32, mut asks: Insistent, tickets: Arc<Tickets>, is_over: Arc<AtomicBool>) -> (Recorder, usize) {
     let mut recorder = Recorder::new(number);
     for n in 1.. {
         if is_over.load(Ordering::Relaxed) {
@@ -135,5 +139,5 @@ async fn run(number: u32, mut asks: Insistent, tickets: Arc<Tickets>, is_over: A
         }
         recorder.commit(tickets.next());
     }
-    recorder
+    (recorder, asks.in_doubt)
 }

@@ -44,6 +44,16 @@ struct Told {
     own: i64,
     /// The longest time between two answers.
     longest: Duration,
+    in_doubt: usize,
+}
+
+/// What clients were told in all. None of it was lost, and none of it has happened twice.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Total {
+    pub(super) done: usize,
+    pub(super) refused: usize,
+    /// How often one of these had to be sent again without knowing whether it has happened.
+    pub(super) in_doubt: usize,
 }
 
 struct Client {
@@ -95,6 +105,7 @@ impl Client {
             }
             told.answers.push((sent, status, body));
             told.longest = told.longest.max(begun.elapsed());
+            told.in_doubt = self.asks.in_doubt;
             answered[self.number].fetch_add(1, Ordering::Relaxed);
         }
         told
@@ -159,9 +170,9 @@ impl Workload {
     }
 
     /// Lets each of them end with the answer to its last command, and compares all that they were told with what is there.
-    pub(super) async fn end(mut self) {
+    pub(super) async fn end(mut self) -> Total {
         self.is_over.store(true, Ordering::Relaxed);
-        let (mut expected, mut answers) = ([100; SHARED], Vec::new());
+        let (mut expected, mut answers, mut total) = ([100; SHARED], Vec::new(), Total::default());
         for (number, client) in self.running.into_iter().enumerate() {
             let told = client.await.expect("what it was told holds");
             assert_eq!(
@@ -171,13 +182,17 @@ impl Workload {
             );
             told.shared.iter().for_each(|(account, amount)| expected[*account] += amount);
             println!("client {number}: {} answers, {:?} without one at most", told.answers.len(), told.longest);
+            total.in_doubt += told.in_doubt;
             answers.extend(told.answers);
         }
+        total.done = answers.iter().filter(|(_, status, _)| *status == StatusCode::OK).count();
+        total.refused = answers.len() - total.done;
         for (account, expected) in expected.into_iter().enumerate() {
             assert_eq!(self.teller.balance(&format!("S{account}")).await, expected, "S{account}");
         }
         for (sent, status, body) in answers.iter().sample(&mut self.teller.asks.random, 200) {
             assert_eq!(self.teller.asks.insist(sent).await, (*status, body.clone()), "{sent:?} again");
         }
+        total
     }
 }
