@@ -279,7 +279,7 @@ impl<M: Model> Cluster<M> {
         let shown = timeout(JOIN_MAX, joined.wait_for(is_shown)).await;
         drop(shown.map_err(|_| JoinError::unreachable("what all nodes have in common cannot be watched"))?);
         let orders = client.subscribe(fabric::node_subject(&options.node)).await.map_err(JoinError::unreachable)?;
-        let (sender, sending) = Sender::new(client.clone(), options.traces);
+        let (sender, sending) = Sender::new(client.clone(), &options.node, options.traces);
         let strategies = Arc::new(options.engine.strategies.clone());
         let contract = Box::new(contract);
         let node =

@@ -3,6 +3,10 @@
 //!
 //! A subject names the shard and the reign of its owner, so that what is meant for an earlier owner reaches nobody. A question whose
 //! subject nobody listens at is answered by the server at once.
+//!
+//! # Other versions
+//! The first byte of a message is the number of its encoding. What a node cannot read has no effect there, and the node says why: the answer is
+//! [`UNREAD`] with a text, which every version reads.
 
 use std::time::Duration;
 
@@ -16,6 +20,10 @@ use serde::{Deserialize, Serialize};
 
 /// The first byte of all messages; another encoding has another one.
 const ENCODING: u8 = 1;
+/// The first byte of an answer to what could not be read; a text follows that says why.
+const UNREAD: u8 = 0;
+/// How much of that text is read, in bytes.
+const WHY_MAX: usize = 1 << 10;
 /// What headers and the protocol may take of a message.
 const HEADERS_MAX: usize = 4 << 10;
 
@@ -88,7 +96,7 @@ pub(crate) enum Order {
 }
 
 /// Why there is no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unasked {
     /// Nobody was reached.
     Nobody,
@@ -96,6 +104,29 @@ pub(crate) enum Unasked {
     Unknown,
     /// The question is more than a message may be.
     TooLarge,
+    /// Whoever was reached cannot read it, and has done nothing.
+    Unread(Unread),
+}
+
+/// Another node cannot read what this one has sent, and has done nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("another node cannot read a message of this one, and has done nothing: {why}")]
+pub(crate) struct Unread {
+    /// What the other one says.
+    why: String,
+}
+
+/// Why a message cannot be read. It has no effect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Undecoded {
+    #[error(
+        "it has encoding {found}, and this program reads {ENCODING}; let all nodes run versions of the program that follow each other"
+    )]
+    Encoding { found: u8 },
+    #[error("it is empty")]
+    Empty,
+    #[error("it is none that this program knows: {why}")]
+    Malformed { why: String },
 }
 
 pub(crate) fn shard_subject(shard: u16, epoch: u64, what: &str) -> String {
@@ -129,7 +160,27 @@ pub(crate) async fn ask<Q: Serialize, A: DeserializeOwned>(
         RequestErrorKind::NoResponders => Unasked::Nobody,
         _ => Unasked::Unknown,
     })?;
-    decode(&answer.payload).ok_or(Unasked::Unknown)
+    if let Some(unread) = unread(&answer.payload) {
+        return Err(Unasked::Unread(unread));
+    }
+    decode(&answer.payload).map_err(|cause| {
+        tracing::error!(%cause, "the answer of another node cannot be read");
+        Unasked::Unknown
+    })
+}
+
+/// What tells a sender that its message could not be read, and why.
+pub(crate) fn refusal(cause: &impl std::error::Error) -> Vec<u8> {
+    let mut bytes = vec![UNREAD];
+    bytes.extend_from_slice(cause.to_string().as_bytes());
+    bytes
+}
+
+/// What `answer` says if what it answers could not be read.
+pub(crate) fn unread(answer: &[u8]) -> Option<Unread> {
+    let (&UNREAD, why) = answer.split_first()? else { return None };
+    let why = String::from_utf8_lossy(&why[..why.len().min(WHY_MAX)]).into_owned();
+    Some(Unread { why })
 }
 
 /// Sends `answer` to where it is waited for.
@@ -150,8 +201,11 @@ pub(crate) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     bytes
 }
 
-pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    let (&ENCODING, body) = bytes.split_first()? else { return None };
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Undecoded> {
+    let (encoding, body) = bytes.split_first().ok_or(Undecoded::Empty)?;
+    if *encoding != ENCODING {
+        return Err(Undecoded::Encoding { found: *encoding });
+    }
     let mut deserializer = rmp_serde::Deserializer::from_read_ref(body).with_human_readable();
-    T::deserialize(&mut deserializer).ok()
+    T::deserialize(&mut deserializer).map_err(|why| Undecoded::Malformed { why: why.to_string() })
 }

@@ -27,9 +27,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::bucket::{Bucket, Wrote};
 use crate::contract::{Contract, NotAdopted};
-use crate::fabric::{self, ASK, Answer, Order, Question};
+use crate::fabric::{self, ASK, Answer, ENGINE, Order, Question};
 use crate::hop::{self, Propagation};
-use crate::hosted::{Hosted, Moved, Table};
+use crate::hosted::{Hosted, Table};
 use crate::journal::ShardJournal;
 use crate::journals::ShardJournals;
 use crate::lease::Held;
@@ -623,8 +623,19 @@ impl<M: Model> Node<M> {
     /// Does what other nodes and operators ask for.
     pub(crate) async fn obey(self: Arc<Self>, mut orders: Subscriber) {
         while let Some(message) = orders.next().await {
+            if let Some(cause) = fabric::unread(&message.payload) {
+                tracing::error!(%cause, "a message between engines is lost");
+                continue;
+            }
             let Some(to) = message.reply else { continue };
-            let Some(order) = fabric::decode::<Order>(&message.payload) else { continue };
+            let order = match fabric::decode::<Order>(&message.payload) {
+                Ok(order) => order,
+                Err(cause) => {
+                    tracing::error!(%cause, "what another node or an operator asks for cannot be read, and is not done");
+                    drop(self.client.publish(to, fabric::refusal(&cause).into()).await);
+                    continue;
+                }
+            };
             let node = Arc::clone(&self);
             tokio::spawn(async move {
                 let is_done = match order {
@@ -704,8 +715,7 @@ impl<M: Model> Node<M> {
 
 /// What a node says of itself when it joins.
 pub(crate) fn new_lease(options: &Options) -> Lease {
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    let (address, contract) = (options.address.clone(), options.contract.clone());
+    let (version, address, contract) = (options.version.clone(), options.address.clone(), options.contract.clone());
     Lease { incarnation: incarnation(), address, version, contract, is_leaving: false, is_cut_off: false }
 }
 
@@ -742,26 +752,30 @@ async fn listen<M: Model>(
         let Some(message) = message else { break };
         let Some(hosted) = hosted.upgrade() else { break };
         hosted.hears();
-        let Some(to) = message.reply else {
+        let (client, reply) = (client.clone(), message.reply);
+        if message.subject.ends_with(ENGINE) {
             let origin = hop::sent(traces, message.headers.as_ref());
             if let Err(cause) = Origin::sync_scope(origin, || hosted.engine.receive(&message.payload)) {
                 tracing::error!(shard = hosted.shard, %cause, "a message between engines is lost");
+                if let Some(sender) = reply {
+                    answers.spawn(async move { drop(client.publish(sender, fabric::refusal(&cause).into()).await) });
+                }
             }
             continue;
-        };
-        if !message.subject.ends_with(ASK) {
-            continue;
         }
-        let client = client.clone();
+        let Some(to) = reply.filter(|_| message.subject.ends_with(ASK)) else { continue };
         answers.spawn(async move {
-            let answer = match fabric::decode::<Question<M::Event>>(&message.payload) {
-                Some(question) => {
+            match fabric::decode::<Question<M::Event>>(&message.payload) {
+                Ok(question) => {
                     let origin = hop::asked(traces, message.headers.as_ref(), question.what());
-                    Origin::scope(origin, hosted.answer(question)).await
+                    let answer = Origin::scope(origin, hosted.answer(question)).await;
+                    fabric::reply(&client, to, &answer.unwrap_or(Answer::Moved)).await;
                 }
-                None => Err(Moved),
-            };
-            fabric::reply(&client, to, &answer.unwrap_or(Answer::Moved)).await;
+                Err(cause) => {
+                    tracing::error!(shard = hosted.shard, %cause, "a question of another node cannot be read, and nothing is done");
+                    drop(client.publish(to, fabric::refusal(&cause).into()).await);
+                }
+            }
         });
     }
     while answers.join_next().await.is_some() {}

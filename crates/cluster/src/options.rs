@@ -20,6 +20,8 @@ pub struct Options {
     pub node: String,
     /// Where clients find the node, for others to see.
     pub address: String,
+    /// The version of the program, for others to see: that of this crate by default. Nodes whose versions follow each other serve side by side.
+    pub version: String,
     /// How many shards there are, 12 by default, [`SHARDS_MAX`](crate::SHARDS_MAX) at most. The first node decides; it never changes.
     pub shards: u16,
     /// How many servers of NATS keep each lease, and each record of a journal there, 3 by default.
@@ -49,6 +51,7 @@ impl Options {
             journals: Journals::default(),
             node: node.into(),
             address: String::new(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             shards: 12,
             replicas: 3,
             lease: Duration::from_secs(15),

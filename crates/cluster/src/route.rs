@@ -14,7 +14,7 @@ use enact_entities::{
 };
 use tokio::time::{Instant, timeout};
 
-use crate::fabric::{self, ASK, Answer, Question, Unasked};
+use crate::fabric::{self, ASK, Answer, Question, Unasked, Unread};
 use crate::hop;
 use crate::hosted::{Hosted, Moved};
 use crate::node::{Node, count};
@@ -34,6 +34,20 @@ enum Place<M: Model> {
     Here(Arc<Hosted<M>>),
     There { epoch: u64 },
     Nowhere,
+}
+
+/// Why a question has no answer.
+enum Missed {
+    /// Nothing was done, and it goes on to the next owner.
+    Moved,
+    /// The owner runs a program that cannot read it.
+    Unread(EntityError),
+}
+
+impl From<Moved> for Missed {
+    fn from(Moved: Moved) -> Self {
+        Self::Moved
+    }
 }
 
 impl<M: Model> Node<M> {
@@ -91,6 +105,7 @@ impl<M: Model> Node<M> {
                 Ok(Err(SubmitError::InDoubt { tx, doubt: Doubt::Unanswered, graph: Vec::new() }))
             }
             Err(Unasked::TooLarge) => Ok(Err(too_large("the command").into())),
+            Err(Unasked::Unread(cause)) => Ok(Err(unread(shard, &cause).into())),
         }
     }
 
@@ -104,7 +119,8 @@ impl<M: Model> Node<M> {
         match self.ask(self.shard_of(key), span, |left| Question::Read { key: key.clone(), mode, after, left }).await {
             Ok(Answer::Read(answer)) => answer,
             Ok(Answer::TooLarge) => Err(too_large("the entity").into()),
-            Ok(_) | Err(Moved) => Err(ReadError::Moved { entity: key.clone() }),
+            Err(Missed::Unread(cause)) => Err(cause.into()),
+            Ok(_) | Err(Missed::Moved) => Err(ReadError::Moved { entity: key.clone() }),
         }
     }
 
@@ -124,7 +140,8 @@ impl<M: Model> Node<M> {
                 Ok(Answer::TooLarge) => {
                     part = part.half().ok_or_else(|| too_large("a transaction of the history"))?;
                 }
-                Ok(_) | Err(Moved) => return Err(ReadError::Moved { entity: key.clone() }),
+                Err(Missed::Unread(cause)) => return Err(cause.into()),
+                Ok(_) | Err(Missed::Moved) => return Err(ReadError::Moved { entity: key.clone() }),
             }
         }
     }
@@ -145,7 +162,8 @@ impl<M: Model> Node<M> {
                 Ok(Answer::Changes(answer)) => return answer,
                 Ok(Answer::TooLarge) if limit > 1 => limit /= 2,
                 Ok(Answer::TooLarge) => return Err(too_large("a change").into()),
-                Ok(_) | Err(Moved) => {
+                Err(Missed::Unread(cause)) => return Err(cause.into()),
+                Ok(_) | Err(Missed::Moved) => {
                     let why = format!("no node serves shard {shard} at this moment");
                     return Err(EntityError::Told { why, is_transient: true }.into());
                 }
@@ -189,6 +207,7 @@ impl<M: Model> Node<M> {
         {
             Ok(Answer::Erased(answer)) => Ok(answer),
             Ok(Answer::Moved) | Err(Unasked::Nobody | Unasked::TooLarge) => Err(Moved),
+            Err(Unasked::Unread(cause)) => Ok(Err(EraseError::Closed { why: unread(shard, &cause).to_string() })),
             Ok(_) | Err(Unasked::Unknown) => Ok(Err(EraseError::Unanswered { subject: subject.clone() })),
         }
     }
@@ -203,19 +222,18 @@ impl<M: Model> Node<M> {
         shard: u16,
         span: Duration,
         question: impl Fn(Duration) -> Question<M::Event>,
-    ) -> Result<Answer<M::State, M::Event>, Moved> {
+    ) -> Result<Answer<M::State, M::Event>, Missed> {
         let begun = Instant::now();
         loop {
             let left = span.saturating_sub(begun.elapsed());
             let answer = match self.place(shard) {
-                Place::Here(hosted) => hosted.answer(question(left)).await,
+                Place::Here(hosted) => hosted.answer(question(left)).await.map_err(Missed::from),
                 Place::There { epoch } => self.ask_there(shard, epoch, &question(left), left).await,
-                Place::Nowhere => Err(Moved),
+                Place::Nowhere => Err(Missed::Moved),
             };
             match answer {
-                Ok(answer) => return Ok(answer),
-                Err(Moved) if begun.elapsed() >= span.min(MOVING_MAX) => return Err(Moved),
-                Err(Moved) => self.wait_for_news().await,
+                Err(Missed::Moved) if begun.elapsed() < span.min(MOVING_MAX) => self.wait_for_news().await,
+                answer => return answer,
             }
         }
     }
@@ -226,11 +244,12 @@ impl<M: Model> Node<M> {
         epoch: u64,
         question: &Question<M::Event>,
         left: Duration,
-    ) -> Result<Answer<M::State, M::Event>, Moved> {
+    ) -> Result<Answer<M::State, M::Event>, Missed> {
         count(&self.counts.forwarded);
         let subject = fabric::shard_subject(shard, epoch, ASK);
         match fabric::ask(&self.client, subject, question, self.headers(), left + ON_ITS_WAY).await {
-            Ok(Answer::Moved) | Err(_) => Err(Moved),
+            Err(Unasked::Unread(cause)) => Err(Missed::Unread(unread(shard, &cause))),
+            Ok(Answer::Moved) | Err(_) => Err(Missed::Moved),
             Ok(answer) => Ok(answer),
         }
     }
@@ -246,6 +265,12 @@ impl<M: Model> Node<M> {
         // A node that stops hears of nothing any more.
         drop(timeout(PAUSE, views.changed()).await);
     }
+}
+
+/// What a client is told of it; the operator, in the log.
+fn unread(shard: u16, cause: &Unread) -> EntityError {
+    tracing::error!(shard, %cause, "the owner of a shard cannot be asked");
+    EntityError::Told { why: format!("shard {shard}: {cause}"), is_transient: true }
 }
 
 fn too_large(what: &str) -> EntityError {

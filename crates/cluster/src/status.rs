@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::JoinError;
 use crate::bucket::{Bucket, Kept};
 use crate::connect::connect;
-use crate::fabric::{self, Order};
+use crate::fabric::{self, Order, Unasked};
 use crate::journals::{Journals, ShardJournals};
 use crate::proposal::Stage;
 use crate::settings::settings;
@@ -342,8 +342,10 @@ pub async fn drain(servers: &Servers, node: &str, patience: Duration) -> Result<
     let (client, bucket) = open(servers).await?;
     let deadline = Instant::now() + patience;
     let asked = fabric::ask::<_, bool>(&client, fabric::node_subject(node), &Order::Drain, None, ORDER_MAX).await;
-    if !matches!(asked, Ok(true)) {
-        return Err(JoinError::unreachable(format!("node {node} does not answer")));
+    match asked {
+        Ok(true) => {}
+        Err(Unasked::Unread(cause)) => return Err(JoinError::unreachable(cause)),
+        _ => return Err(JoinError::unreachable(format!("node {node} does not answer"))),
     }
     loop {
         let view = bucket.look().await.map_err(JoinError::unreachable)?;

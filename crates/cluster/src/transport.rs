@@ -6,7 +6,7 @@ use async_nats::{Client, HeaderMap};
 use enact_entities::{EntityKey, Model, Transport};
 use tokio::sync::{mpsc, watch};
 
-use crate::fabric::{ENGINE, shard_subject};
+use crate::fabric::{ENGINE, node_subject, shard_subject};
 use crate::hop::{self, Propagation};
 use crate::hosted::Table;
 use crate::lease::Held;
@@ -23,7 +23,7 @@ struct Message {
     payload: Vec<u8>,
 }
 
-/// Sends messages of engines, one after the other.
+/// Sends messages of engines, one after the other. What cannot be read there is told to this node.
 pub(crate) struct Sender {
     queue: mpsc::Sender<Message>,
     traces: Option<Propagation>,
@@ -31,13 +31,19 @@ pub(crate) struct Sender {
 
 impl Sender {
     /// A sender, and the task that has to run for it.
-    pub(crate) fn new(client: Client, traces: Option<Propagation>) -> (Self, impl Future<Output = ()> + Send) {
+    pub(crate) fn new(
+        client: Client,
+        node: &str,
+        traces: Option<Propagation>,
+    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (queue, mut messages) = mpsc::channel::<Message>(WAITING_MAX);
+        let here = node_subject(node);
         let sending = async move {
             while let Some(Message { subject, headers, payload }) = messages.recv().await {
+                let (here, payload) = (here.clone(), payload.into());
                 let sent = match headers {
-                    Some(headers) => client.publish_with_headers(subject, headers, payload.into()).await,
-                    None => client.publish(subject, payload.into()).await,
+                    Some(headers) => client.publish_with_reply_and_headers(subject, here, headers, payload).await,
+                    None => client.publish_with_reply(subject, here, payload).await,
                 };
                 if let Err(cause) = sent {
                     tracing::debug!(%cause, "a message between engines was not sent");

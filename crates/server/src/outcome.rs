@@ -227,7 +227,8 @@ fn unusable(error: &EntityError) -> Problem {
     }
     tracing::error!(%error, "an entity cannot be used");
     if error.is_transient() {
-        let detail = "the server could not read its disk, its log says why; nothing was done, try again";
+        let detail =
+            "the server could not read its disk, or another node, its log says why; nothing was done, try again";
         return Problem::new(ProblemKind::Unreadable, detail).retry_after(RETRY_AFTER);
     }
     let detail = "an entity that the request needs cannot be used, the server's log says why; nothing was done";

@@ -124,7 +124,7 @@ impl Stream {
             Err(cause) if cause.kind() == LastRawMessageErrorKind::NoMessageFound => return Ok(None),
             Err(cause) => return Err(cause.to_string()),
         };
-        let entry = fabric::decode(&message.payload).ok_or_else(|| unreadable(message.sequence))?;
+        let entry = fabric::decode(&message.payload).map_err(|cause| unreadable(message.sequence, &cause))?;
         Ok(Some((message.sequence, entry)))
     }
 
@@ -188,8 +188,8 @@ impl Stream {
             let sequence = message.info().map_err(|cause| cause.to_string())?.stream_sequence;
             let digest = message.subject.rsplit('.').next().unwrap_or_default();
             match fabric::decode(&message.payload) {
-                Some(entry) => known.lock().apply(digest, sequence, &entry),
-                None => tracing::error!(why = unreadable(sequence), "a subject key is not known"),
+                Ok(entry) => known.lock().apply(digest, sequence, &entry),
+                Err(cause) => tracing::error!(why = unreadable(sequence, &cause), "a subject key is not known"),
             }
             followed.send_replace(sequence);
         }
@@ -197,6 +197,6 @@ impl Stream {
     }
 }
 
-fn unreadable(sequence: u64) -> String {
-    format!("message {sequence} of the stream {NAME} cannot be read by this version of the program")
+fn unreadable(sequence: u64, cause: &fabric::Undecoded) -> String {
+    format!("message {sequence} of the stream {NAME} cannot be read: {cause}")
 }

@@ -10,4 +10,5 @@ mod joining;
 mod leaving;
 mod moving;
 mod sharing;
+mod upgrading;
 mod verifying;
