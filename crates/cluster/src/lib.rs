@@ -38,6 +38,8 @@ mod cluster;
 mod connect;
 mod contract;
 mod fabric;
+#[cfg(test)]
+mod golden;
 mod hop;
 mod hosted;
 mod journal;

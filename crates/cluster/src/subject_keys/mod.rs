@@ -220,4 +220,4 @@ fn unavailable(why: impl ToString) -> SubjectKeysError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

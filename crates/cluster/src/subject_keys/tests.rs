@@ -58,6 +58,20 @@ fn fabric_bytes(entry: &Entry) -> Vec<u8> {
     crate::fabric::encode(entry)
 }
 
+/// Each kind of entry of the stream, by its name.
+pub(crate) fn golden_entries() -> [(&'static str, Vec<u8>); 2] {
+    let entries = [Entry::Live { generation: 2, key: vec![1, 2, 255] }, Entry::Destroyed { generation: 2 }];
+    entries.map(|entry| match entry {
+        Entry::Live { .. } => ("subject-key-live", fabric_bytes(&entry)),
+        Entry::Destroyed { .. } => ("subject-key-destroyed", fabric_bytes(&entry)),
+    })
+}
+
+/// Whether an entry of some version can be read.
+pub(crate) fn read_golden(bytes: &[u8]) -> Result<(), String> {
+    crate::fabric::decode::<Entry>(bytes).map(drop).map_err(|cause| cause.to_string())
+}
+
 #[tokio::test]
 async fn nodes_that_seal_at_once_for_a_new_subject_use_one_key_and_open_what_the_other_one_has_sealed() {
     let Some(place) = Place::new() else { return };

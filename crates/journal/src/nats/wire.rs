@@ -209,6 +209,10 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use enact_journal_kit::golden;
+
     use super::*;
 
     fn key() -> EntityKey {
@@ -250,6 +254,44 @@ mod tests {
         assert_eq!(SnapshotHeader::decode(&text, b"other"), None);
         let ahead = SnapshotHeader { seq: Seq(7), ..header };
         assert_eq!(SnapshotHeader::decode(&ahead.encode(b"payload"), b"payload"), None, "it does not include its base");
+    }
+
+    /// See docs/compatibility.md for what has to be done when this fails.
+    #[test]
+    fn golden_messages_of_every_release_are_read() {
+        let (names, payload) = (Names::of(3), b"payload");
+        let record = NewRecord { entity: key(), expected: Seq(6), kind: Kind(9), payload: payload.to_vec() };
+        let header = RecordHeader::of(&record, 41);
+        let snapshot = SnapshotHeader { seq: Seq(9), base: Place { seq: Seq(8), sequence: 77 } };
+        let owner = Owner { ordinal: 2, token: "token".to_owned(), node: "n1".to_owned() };
+        let owned = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(OWNER, text);
+            Owner::decode(&Stored { sequence: 5, subject: names.owner(), headers, payload: b"n1".to_vec() })
+        };
+        let messages = [
+            ("record-subject", names.entity(&key())),
+            ("record-header", header.encode()),
+            ("snapshot-subject", names.snapshot(&key())),
+            ("snapshot-header", snapshot.encode(payload)),
+            ("owner-subject", names.owner()),
+            ("owner-header", owner.header()),
+            ("streams", format!("{} {}", names.stream(), names.snapshots())),
+        ];
+        let messages = messages.map(|(name, text)| (name, text.into_bytes()));
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+        golden::check(&folder, env!("CARGO_PKG_VERSION"), &messages, |name, bytes| {
+            let text = str::from_utf8(bytes).map_err(|cause| cause.to_string())?;
+            let is_read = match name {
+                "record-subject" => names.entity_of(text) == Some(key()),
+                "record-header" => RecordHeader::decode(text, &key(), payload) == Some(header),
+                "snapshot-subject" => names.snapshotted(text) == Some(names.entity(&key())),
+                "snapshot-header" => SnapshotHeader::decode(text, payload) == Some(snapshot),
+                "owner-header" => owned(text).as_ref() == Some(&owner),
+                _ => messages.iter().any(|(other, now)| *other == name && now == bytes),
+            };
+            if is_read { Ok(()) } else { Err("it is read as something else".to_owned()) }
+        });
     }
 
     #[test]
