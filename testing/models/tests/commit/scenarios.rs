@@ -151,13 +151,13 @@ pub(crate) const SCENARIOS: &[Named] = &[
         scenario(SERIALIZABLE, &CONDITIONS[..2], Faults { take_overs: 1, ticks: 1, ..NONE })
     }),
     deep("crossing-2-ticks-1", Some(93_135), || scenario(SERIALIZABLE, &CROSSING[..2], Faults { ticks: 1, ..NONE })),
-    deep("crossing-2-ticks-1-crashes-1", None, || {
+    deep("crossing-2-ticks-1-crashes-1", Some(3_930_789), || {
         scenario(SERIALIZABLE, &CROSSING[..2], Faults { ticks: 1, ..crashes(1) })
     }),
     deep("crossing-2-take-overs-1-ticks-1", None, || {
         scenario(SERIALIZABLE, &CROSSING[..2], Faults { take_overs: 1, ticks: 1, ..NONE })
     }),
-    deep("transfers-2-take-overs-1-crashes-1", None, || {
+    deep("transfers-2-take-overs-1-crashes-1", Some(4_543_043), || {
         scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { take_overs: 1, ..crashes(1) })
     }),
     deep("transfers-2-take-overs-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], take_overs(2))),
@@ -167,7 +167,7 @@ pub(crate) const SCENARIOS: &[Named] = &[
     deep("locking-3-crashes-1", None, || scenario(Strategy::Locking, TRANSFERS, crashes(1))),
     gate("conditions-3-crashes-1", Some(328_290), || scenario(SERIALIZABLE, CONDITIONS, crashes(1))),
     deep("crossing-3-crashes-1", None, || scenario(SERIALIZABLE, CROSSING, crashes(1))),
-    deep("conditions-3-crashes-2", None, || scenario(SERIALIZABLE, CONDITIONS, crashes(2))),
+    deep("conditions-3-crashes-2", Some(5_464_712), || scenario(SERIALIZABLE, CONDITIONS, crashes(2))),
     deep("transfers-3-at-once", None, || at_once(scenario(SERIALIZABLE, TRANSFERS, NONE))),
     deep("transfers-3-crashes-2", None, || scenario(SERIALIZABLE, TRANSFERS, crashes(2))),
 ];
