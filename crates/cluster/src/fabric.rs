@@ -104,7 +104,7 @@ pub(crate) enum Unasked {
     Unknown,
     /// The question is more than a message may be.
     TooLarge,
-    /// Whoever was reached cannot read it, and has done nothing.
+    /// The node that was reached cannot read it, and has done nothing.
     Unread(Unread),
 }
 
