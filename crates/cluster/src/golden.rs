@@ -191,7 +191,8 @@ async fn answers(spec: &Arc<Spec>) -> Vec<Said> {
 fn keys() -> Vec<golden::Named> {
     let bytes = |value: serde_json::Result<Vec<u8>>| value.expect("JSON");
     let (address, version, contract) = ("h1:8080".to_owned(), "0.1.0".to_owned(), "c1".to_owned());
-    let lease = Lease { incarnation: u64::MAX, address, version, contract: contract.clone(), is_leaving: true };
+    let (incarnation, is_leaving, is_cut_off) = (u64::MAX, true, false);
+    let lease = Lease { incarnation, address, version, contract: contract.clone(), is_leaving, is_cut_off };
     let claim = Claim { node: "n1".to_owned(), incarnation: u64::MAX, epoch: Some(7) };
     let settings =
         Settings { shards: 12, contract, proposed: None, refused: None, database: None, is_restoring: false };
@@ -200,6 +201,7 @@ fn keys() -> Vec<golden::Named> {
     let changing = Settings { proposed: Some("c2".to_owned()), refused: Some(refused), ..settings.clone() };
     vec![
         ("lease", bytes(serde_json::to_vec(&lease))),
+        ("lease-cut-off", bytes(serde_json::to_vec(&Lease { is_cut_off: true, ..lease }))),
         ("claim", bytes(serde_json::to_vec(&claim))),
         ("claim-begun", bytes(serde_json::to_vec(&Claim { epoch: None, ..claim }))),
         ("settings", bytes(serde_json::to_vec(&settings))),
