@@ -52,7 +52,7 @@ for bug in "${bugs[@]}"; do
     layers=(--test=commit --test=simulation)
     [[ " ${of_admission[*]} " == *" $bug "* ]] && layers=(--test=decider)
     if [[ " ${of_writer[*]} " == *" $bug "* ]]; then
-        tests=(cargo test --quiet --package enact-journal --features nats)
+        tests=(cargo test --quiet --package enact-journal --all-features)
         layers=(--lib --test=nats)
     fi
     "${tests[@]}" "${layers[@]}" --no-run
