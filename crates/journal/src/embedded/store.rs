@@ -93,13 +93,14 @@ impl Store {
         let mut records = Vec::new();
         let mut bytes = 0;
         let mut last = after;
-        let mut window = Window::forward(&*self.disk);
         // Most logs have none, and need no look at the entity of each record.
         let has_tombstones = self.commits.counts().1 > 0;
         while records.len() < limit
             && bytes < FEED_BYTES_MAX
             && let Some(start) = self.commits.locate_after(last)?
         {
+            // What was read behind the end before is not what stands there by now.
+            let mut window = Window::forward(&*self.disk);
             let mut offset = start.offset;
             let before = last;
             while offset < start.end && records.len() < limit && bytes < FEED_BYTES_MAX {

@@ -9,6 +9,7 @@ mod contract_memory;
 mod contract_sim;
 mod damage;
 mod directory;
+mod feeding;
 mod forgetting;
 mod group_commit;
 mod in_doubt;
