@@ -10,10 +10,13 @@ use enact_cluster::{Options, Problem, shard_of, status};
 use enact_entities::{Entities, EntityError, EntityKey, ReadError, ReadMode, SubmitError};
 use futures_util::StreamExt;
 use serde_json::json;
+use tokio::time::timeout;
 
 use crate::bank::{ACCOUNTS, Bank, DEADLINE, Node, balance, done, settled, total};
 
 const CLIENTS: usize = 6;
+/// Within which a node hears of a claim and gives a shard up.
+const TOLD_MAX: Duration = Duration::from_secs(60);
 
 async fn join(bank: &Bank, node: &str, version: &str) -> Node {
     bank.try_join(Options { version: version.to_owned(), ..bank.options(node) }).await.expect("it joins")
@@ -163,14 +166,17 @@ async fn a_client_is_told_that_the_owner_cannot_read_its_command_and_that_nothin
             == "shard 3: another node cannot read a message of this one, and has done nothing: it reads nothing";
         is_it && cause.is_transient()
     };
-    loop {
-        match node.submit(bank.deposit(account, "k")).await {
-            // It has not heard of the claim yet, or gives the shard up.
-            Ok(_) | Err(SubmitError::Moved { .. } | SubmitError::InDoubt { .. }) => {}
-            Err(SubmitError::Entity(cause)) if is_told(&cause) => break,
-            Err(other) => panic!("{other}"),
+    let told = async {
+        loop {
+            match node.submit(bank.deposit(account, "k")).await {
+                // It has not heard of the claim yet, or gives the shard up.
+                Ok(_) | Err(SubmitError::Moved { .. } | SubmitError::InDoubt { .. }) => {}
+                Err(SubmitError::Entity(cause)) if is_told(&cause) => break,
+                Err(other) => panic!("{other}"),
+            }
         }
-    }
+    };
+    timeout(TOLD_MAX, told).await.expect("it is told");
     match node.read(&key, ReadMode::Certain, None, Duration::from_secs(2)).await {
         Err(ReadError::Entity(cause)) => assert!(is_told(&cause), "{cause}"),
         other => panic!("{other:?}"),

@@ -168,7 +168,7 @@ pub enum OpenError {
     },
     /// The tables are those of nodes, which write them together.
     #[error(
-        "the tables in schema {schema} are those of several nodes: be one of them (`--cluster`), or name another schema; or, if there are no nodes          any more, remove the table {schema}.identity"
+        "the tables in schema {schema} are those of several nodes: be one of them (`--cluster`), or name another schema; or, if there are no nodes any more, remove the table {schema}.identity"
     )]
     OfNodes {
         /// The schema.
