@@ -1,6 +1,8 @@
 //! Long containers are dropped without a deep stack, and what is done with is freed.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use enact_stm::{TChan, TMap, TQueue, TVar};
 
@@ -8,7 +10,7 @@ use crate::once;
 
 /// On a stack that a recursion over the elements would not fit into.
 fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
-    let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(work);
+    let thread = thread::Builder::new().stack_size(256 << 10).spawn(work);
     thread.expect("a thread can be started").join().expect("no panic and no overflow");
 }
 
@@ -57,15 +59,18 @@ impl Drop for Counted {
 /// Replaces values until the last counted one is freed, which may have to wait for transactions of other tests to end.
 fn is_freed_in_the_end(count: &AtomicUsize) {
     let other = TVar::new(0);
-    let mut rounds = 0;
+    let begun = Instant::now();
     while count.load(Ordering::SeqCst) > 0 {
-        once(|tx| tx.write(&other, rounds).map(drop));
-        rounds += 1;
+        (0..1000).for_each(|round| once(|tx| tx.write(&other, round).map(drop)));
+        // Those transactions may want this core.
+        thread::yield_now();
         let left = count.load(Ordering::SeqCst);
-        assert!(rounds < 1_000_000, "{left} values are left of {THROUGH} that nobody can receive any more");
+        assert!(begun.elapsed() < PATIENCE, "{left} values are left of {THROUGH} that nobody can receive any more");
     }
 }
 
+/// How long transactions of other tests may last.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// What may be kept for a while by workers that have not come round to freeing it, of everything that went through.
 const LATE: usize = 2_000;
 const THROUGH: usize = 20_000;
@@ -106,7 +111,7 @@ fn queue_frees_what_was_popped_also_while_a_transaction_still_looks_at_an_old_el
     once(|tx| {
         let oldest = queue.pop(tx)?;
         if tx.attempt() == 1 {
-            std::thread::scope(|scope| {
+            thread::scope(|scope| {
                 let others = scope.spawn(|| {
                     for _ in 0..THROUGH {
                         once(|tx| queue.push(tx, Counted::new(&count)));
