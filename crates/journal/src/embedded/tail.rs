@@ -12,7 +12,7 @@
 //!    leaves a temporary file, which recovery removes, or the complete segment.
 //!
 //! # Room
-//! To write over bytes that a file has takes the disk half as long as to make it longer. So a group that makes the file longer leaves zeros
+//! To write over bytes that a file has takes the disk as little as half as long as to make it longer. So a group that makes the file longer leaves zeros
 //! behind it, in which the next groups stand. They are no group and no part of a torn one: recovery cuts them off. So do a seal and a
 //! clean close.
 //!
