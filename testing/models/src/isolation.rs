@@ -12,7 +12,8 @@ use enact_entities::{EntityKey, Limits, Rebel, Slot, Strategy};
 
 use crate::bank::{Act, Bank};
 use crate::node::COORDINATOR;
-use crate::protocol::{Action, End, Faults, Protocol, Scenario, State, Transaction};
+use crate::protocol::{Action, End, Protocol, State};
+use crate::scenario::{Faults, Scenario, Transaction};
 use crate::serial::execute;
 
 /// What one transaction asks of the accounts.

@@ -2,6 +2,7 @@
 //! fault of network, disk and machine.
 //!
 //! * [`Node`]: production machines over one journal, which crash and come back.
+//! * [`Scenario`]: who calls what, on which nodes, and what goes wrong.
 //! * [`Protocol`]: nodes and a network that loses, doubles and reorders, as a space of states to explore.
 //! * [`Ledger`]: what journals say has happened, and whether it may have.
 //! * [`Bank`]: the contract that they run.
@@ -19,6 +20,7 @@ pub mod isolation;
 mod ledger;
 mod node;
 mod protocol;
+mod scenario;
 mod seeds;
 pub mod serial;
 
@@ -27,5 +29,6 @@ pub use chance::Chance;
 pub use decider::{Decider, Entry, Judgement};
 pub use ledger::Ledger;
 pub use node::{COORDINATOR, Effect, Fate, Filed, Node, NodeOptions, Packet};
-pub use protocol::{Action, End, Faults, Party, Protocol, Scenario, State, Told, Transaction};
+pub use protocol::{Action, End, Protocol, State, Told};
+pub use scenario::{Faults, Party, Scenario, Transaction};
 pub use seeds::Seeds;

@@ -22,13 +22,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, RwLock};
 
 use enact_entities::{
-    Action as CallAction, Begin, Call, CoordinatorOptions, Durability, EntityKey, Idempotency, Limits, Millis, Model,
-    ParticipantOptions, Record, Reply, Slot, Strategy, Timestamp, ToParticipant, TxId,
+    Action as CallAction, Begin, Call, CoordinatorOptions, Durability, EntityKey, Idempotency, Millis, Model,
+    ParticipantOptions, Record, Reply, Slot, Timestamp, ToParticipant, TxId,
 };
 
 use crate::ledger::Ledger;
 use crate::node::{Effect, Fate, Node, NodeOptions, Packet};
-use crate::serial::{Committed, States, execute, explanation};
+use crate::scenario::{Faults, Scenario, Transaction};
+use crate::serial::{Committed, execute, explanation};
 
 /// After every tick there is.
 const DEADLINE: Millis = Millis(10_000);
@@ -38,67 +39,6 @@ const SETTLING_STEPS_MAX: usize = 2_000;
 
 /// What added to the id of a transaction gives the id under which its client asks again.
 const AGAIN: u128 = 1_000;
-
-/// A transaction of a scenario.
-#[derive(Clone, Debug)]
-pub struct Transaction<E> {
-    /// The coordinator that its client asks.
-    pub coordinator: EntityKey,
-    /// What it calls.
-    pub calls: Vec<Call<E>>,
-}
-
-/// How often each fault may happen in one history.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Faults {
-    /// Crashes, each of one node.
-    pub crashes: u8,
-    /// Nodes whose journals are taken over, while they go on.
-    pub take_overs: u8,
-    /// Messages that arrive twice.
-    pub doubles: u8,
-    /// Timers that fire at one node.
-    pub ticks: u8,
-    /// Deadlines that pass at one node.
-    pub lates: u8,
-    /// Appends that are refused.
-    pub refusals: u8,
-    /// Appends that are in doubt.
-    pub doubts: u8,
-    /// Clients that ask again.
-    pub repeats: u8,
-}
-
-/// The entities or coordinators that one node holds.
-pub type Party = Vec<EntityKey>;
-
-/// What is explored.
-#[derive(Clone, Debug)]
-pub struct Scenario<M: Model> {
-    /// The contract.
-    pub model: Arc<M>,
-    /// Which transactions may be open together.
-    pub strategy: Strategy,
-    /// The limits of each entity.
-    pub limits: Limits,
-    /// The states in which entities begin.
-    pub states: States<M>,
-    /// Which parties are on which node.
-    pub nodes: Vec<Party>,
-    /// The transactions; at most 64.
-    pub transactions: Vec<Transaction<M::Event>>,
-    /// How many of them have begun when the history begins.
-    pub begun: usize,
-    /// Whether coordinators ask participants side by side.
-    pub is_side_by_side: bool,
-    /// Whether an append is durable before its node takes anything else, unless it crashes.
-    pub is_prompt: bool,
-    /// Whether participants share the journal of a coordinator on their node, as in one engine: they write nothing for it, and what
-    /// machines of one node say to each other arrives at once.
-    pub shares_journals: bool,
-    /// What goes wrong.
-    pub faults: Faults,
-}
 
 /// What a client knows of its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
