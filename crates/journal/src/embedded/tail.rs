@@ -84,8 +84,8 @@ pub(super) struct Active {
 pub(super) enum Room {
     /// Zeros up to this offset, or nothing if that is where the group ends.
     UpTo(u32),
-    /// Nothing, since the disk was full when there was to be some.
-    Spare,
+    /// None, since the disk was full when there was to be some.
+    NoSpace,
 }
 
 /// A durable group.
@@ -131,8 +131,8 @@ impl Tail {
 
     /// Makes `group` durable. It has to be [summed up](Self::sum_up) then, before the next one.
     pub(super) fn append(&mut self, group: &[Outgoing<'_>]) -> Result<Written, WriteFailure> {
-        self.make_room(group)?;
-        let active = self.active.as_mut().expect("there is room in it");
+        self.roll_for(group)?;
+        let active = self.active.as_mut().expect("one has been begun");
         let addresses = active.encode_group(self.log, group, &mut self.buffer);
         active.write_with_room(&mut self.buffer, self.segment_bytes)?;
         active.sync_group()?;
@@ -147,8 +147,8 @@ impl Tail {
 
     /// Writes `group`, which is durable when the next segment is begun, or after [`settle_mark`](Self::settle_mark).
     pub(super) fn append_unsynced(&mut self, group: &[Outgoing<'_>]) -> Result<Written, WriteFailure> {
-        self.make_room(group)?;
-        let active = self.active.as_mut().expect("there is room in it");
+        self.roll_for(group)?;
+        let active = self.active.as_mut().expect("one has been begun");
         let addresses = active.encode_group(self.log, group, &mut self.buffer);
         active.write(&self.buffer)?;
         let written = active.grow(group, addresses, self.buffer.len() as u32);
@@ -166,7 +166,7 @@ impl Tail {
     }
 
     /// Seals the last segment if `group` would make it too long, and begins one if there is none.
-    fn make_room(&mut self, group: &[Outgoing<'_>]) -> Result<(), WriteFailure> {
+    fn roll_for(&mut self, group: &[Outgoing<'_>]) -> Result<(), WriteFailure> {
         let len = GROUP_HEADER_LEN + group.iter().map(Outgoing::len).sum::<usize>();
         let is_at_end =
             |active: &mut Active| active.first < active.next && active.end as usize + len > self.segment_bytes as usize;
@@ -253,7 +253,7 @@ impl Active {
             Ok(()) => self.room = Room::UpTo(end + room),
             Err(error) if is_full(&error) => {
                 self.file.set_size(self.end.into()).map_err(WriteFailure::InDoubt)?;
-                self.room = Room::Spare;
+                self.room = Room::NoSpace;
                 self.write(bytes)?;
             }
             Err(error) => return Err(WriteFailure::InDoubt(error)),

@@ -280,6 +280,30 @@ fn full_disk_refuses_and_goes_on_when_there_is_space() {
     assert!(refused_count > 50, "only {refused_count} capacities were too small");
 }
 
+/// Room is no reason to refuse a group, and takes no space from others.
+#[test]
+fn groups_for_whose_room_there_is_no_space_stand_without_it_and_leave_nothing_else_behind() {
+    let batches = batches(14);
+    let disk = SimDisk::new(5);
+    let journal = open(disk.mount()).expect("a new journal");
+    let append = |batch: &Vec<NewRecord>| block_on(journal.append(batch.clone())).expect("there is space for it");
+    let segment = || disk.bytes("segment-0000000001.log").expect("a segment");
+    // The steps before are those that begin the segment.
+    disk.fail_in(5, Fault::Full);
+    append(&batches[0]);
+    for batch in &batches[1..3] {
+        let end = segment().len();
+        append(batch);
+        assert!(end < segment().len() && !segment().ends_with(&[0; 64]), "it makes the segment longer by itself");
+    }
+    disk.kill();
+    drop(journal);
+    let journal = open(disk.mount()).expect("nothing is torn");
+    assert_eq!(disk.names().iter().filter(|name| name.contains(".cut-")).count(), 0);
+    block_on(journal.append(batches[3].clone())).expect("durable");
+    assert!(segment().ends_with(&[0; 64]), "there is room again: {}", segment().len());
+}
+
 /// Whatever was accepted behind the batch that found no space may rest on it.
 #[test]
 fn appends_behind_one_that_found_no_space_are_refused_too() {
