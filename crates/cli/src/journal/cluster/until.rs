@@ -3,6 +3,9 @@
 //! Of each shard, it is at most what stands before the first group with a transaction that is later, as when
 //! [one journal](super::super::restore) is restored. These parts need not belong together, so they are [cut](Cuts) where they do: a
 //! transaction over shards that lacks one of its parts is left out with whatever relies on it.
+//!
+//! A specification has no time, and a shard without transactions tells nothing of when it adopted one. But no shard adopts the next one before all
+//! have ended with the present one. So where some shard still has a transaction of a later time under the present one, none had adopted the next.
 
 use std::path::Path;
 
@@ -29,6 +32,8 @@ pub(super) struct Then {
 struct Adopted {
     shard: usize,
     position: Position,
+    /// The end of what stands before its group.
+    before: Position,
     seq: Seq,
     contract: String,
 }
@@ -38,22 +43,31 @@ impl Then {
     pub(super) fn find(directory: &Path, manifest: &Manifest, time: Timestamp) -> Result<Self, Failure> {
         let of_backup = |source| Failure::Contract { place: directory.display().to_string(), source };
         let groups = |shard: u16| BackupReader::open(&file_of(directory, shard));
-        let (mut ends, mut adopted) = (Vec::new(), Vec::new());
+        let (mut ends, mut adopted): (Vec<Position>, Vec<Adopted>) = (Vec::new(), Vec::new());
+        // The last one that each shard had adopted which has something later.
+        let mut in_force = None;
         for shard in 0..manifest.count() {
             let mut end = Position::START;
             for group in groups(shard)? {
                 let group = group?;
                 if Times::of(&group)?.is_some_and(|times| shown(times.latest) > time) {
+                    let of_shard = |adopted: &&Adopted| adopted.shard == usize::from(shard);
+                    let last = adopted.iter().rfind(of_shard).map(|adopted| adopted.seq);
+                    in_force = in_force.into_iter().chain(last).min();
                     break;
                 }
+                let before = end;
                 end = group.last();
                 for record in group.records() {
                     let contract = contract::digest_in(record).map_err(of_backup)?;
                     let (shard, position, seq) = (usize::from(shard), record.position, record.seq);
-                    adopted.extend(contract.map(|contract| Adopted { shard, position, seq, contract }));
+                    adopted.extend(contract.map(|contract| Adopted { shard, position, before, seq, contract }));
                 }
             }
             ends.push(end);
+        }
+        for later in adopted.iter().filter(|adopted| in_force.is_some_and(|last| adopted.seq > last)) {
+            ends[later.shard] = later.before.min(ends[later.shard]);
         }
         let mut cuts = Cuts::new(ends);
         for shard in 0..manifest.count() {
@@ -157,14 +171,17 @@ mod tests {
             adopted("second"),
             committed(6000),
         ];
-        let manifest = Manifest::new(String::new(), String::new(), vec![write(path, 0, first), write(path, 1, second)]);
+        // Nobody has ever asked for anything here.
+        let third = vec![adopted("first"), adopted("second")];
+        let shards = vec![write(path, 0, first), write(path, 1, second), write(path, 2, third)];
+        let manifest = Manifest::new(String::new(), String::new(), shards);
         let digest = |text: &str| spec::digest(&[Source::new("purse.rebel", text)]);
         for (time, cuts, contract) in [
-            (500, [1, 1], "first"),
-            (1500, [2, 1], "first"),
-            (3000, [2, 2], "first"),
-            (5000, [5, 4], "second"),
-            (6000, [5, 5], "second"),
+            (500, [1, 1, 1], "first"),
+            (1500, [2, 1, 1], "first"),
+            (3000, [2, 2, 1], "first"),
+            (5000, [5, 4, 2], "second"),
+            (6000, [5, 5, 2], "second"),
         ] {
             let then = Then::find(path, &manifest, Timestamp::from_millis(time)).expect("readable");
             assert_eq!(then.cuts, cuts.map(Position), "{time}");

@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 
+use enact_entities::{SystemClock, WallClock};
+use enact_rebel::Timestamp;
 use reqwest::StatusCode;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tokio::task::block_in_place;
 
 use super::{ACCOUNTS, Clients, Place, balances, open_all, serves};
 use crate::served::{BANK, Served};
@@ -50,6 +53,7 @@ async fn the_next_version_is_adopted_when_the_last_node_of_the_present_one_is_st
     let (a, b) = (place.serve("a"), place.serve("b"));
     open_all(&a).await;
     serves(&b, 6).await;
+    let opened = SystemClock.time();
     let clients = Clients::of(&[&a]);
     place.spec = written(&place, "second", &second());
     stopped(b);
@@ -71,6 +75,19 @@ async fn the_next_version_is_adopted_when_the_last_node_of_the_present_one_is_st
     let (status, body) = b.post("/Account/A3/Pay", json!({ "amount": "EUR 1.00", "to": "A4" })).await;
     assert_eq!(status, StatusCode::OK, "{body}");
     assert_eq!(payments(&a, 3).await, json!(1));
+
+    // What was there before is restored with the specification of then.
+    let Some(then) = Place::over_one() else { return };
+    let (backup, time) = (place.directory.path().join("backup"), Timestamp::from_millis(opened.0).to_string());
+    let backup = backup.to_str().expect("UTF-8");
+    let (status, said) = block_in_place(|| place.cluster(&["backup", backup]));
+    assert_eq!(status, Some(0), "{said}");
+    let (status, said) = block_in_place(|| then.cluster(&["restore", backup, "--replicas", "1", "--until", &time]));
+    assert_eq!(status, Some(0), "{said}");
+    let a = then.serve("a");
+    serves(&a, 12).await;
+    assert_eq!(balances(&a).await.values().sum::<i64>(), 100 * ACCOUNTS as i64);
+    assert_eq!(payments(&a, 3).await, Value::Null);
 }
 
 #[tokio::test(flavor = "multi_thread")]
