@@ -105,7 +105,8 @@ fn in_words(status: &Status) -> String {
     }));
     let mut shards = vec![["SHARD", "OWNER", "EPOCH", "LAST", "SERVERS"].map(str::to_owned)];
     shards.extend(status.shards.iter().map(|shard| {
-        let ShardStatus { owner, moved_to, epoch, last, replicas, .. } = shard;
+        let ShardStatus { owner, moved_to, epoch, last, replicas, flaw, .. } = shard;
+        let last = if flaw.is_some() { "?".to_owned() } else { last.to_string() };
         let replicas: Vec<String> = replicas
             .iter()
             .map(|replica| match replica.is_current {
@@ -122,7 +123,7 @@ fn in_words(status: &Status) -> String {
         if let Some(node) = moved_to {
             write!(owner, " (moved to {node})").expect("a string takes all that is written to it");
         }
-        [shard.shard.to_string(), owner, epoch, last.to_string(), replicas.join(", ")]
+        [shard.shard.to_string(), owner, epoch, last, replicas.join(", ")]
     }));
     let refused = status.refused.as_ref().map(|why| format!("\nThe last specification to adopt was refused: {why}\n"));
     format!("{}\n{}{}", table(&nodes), table(&shards), refused.unwrap_or_default())

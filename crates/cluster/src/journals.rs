@@ -294,9 +294,4 @@ impl ShardJournals {
             Self::Tables(database) => timeout(ANSWER_MAX, database.identity()).await.is_ok_and(|answer| answer.is_ok()),
         }
     }
-
-    /// Whether servers of NATS keep them.
-    pub(crate) fn are_streams(&self) -> bool {
-        matches!(self, Self::Streams(_))
-    }
 }

@@ -8,7 +8,7 @@ use async_nats::Client;
 use enact_journal::nats::Servers;
 use futures_util::stream::{self, StreamExt};
 use serde::Serialize;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::JoinError;
 use crate::bucket::{Bucket, Kept};
@@ -26,6 +26,8 @@ const CLOCKS_MAX: Duration = Duration::from_secs(1);
 const REPLICAS_MIN: usize = 3;
 const PAUSE: Duration = Duration::from_millis(100);
 const ORDER_MAX: Duration = Duration::from_secs(2);
+/// How long a database may take to answer.
+const LOOK_MAX: Duration = Duration::from_secs(5);
 /// Shards that are looked at together.
 const LOOKS_MAX: usize = 16;
 
@@ -312,15 +314,25 @@ pub async fn status(servers: &Servers, journals: &Journals) -> Result<Status, Jo
     let (_, bucket) = open(servers).await?;
     let settings = settings(&bucket).await?.value;
     let view = bucket.look().await.map_err(JoinError::unreachable)?;
-    let journals = journals.agreed(servers, &settings).await?;
-    let shards = shard_statuses(settings.shards, &view, &journals, &bucket).await;
+    let agreed = timeout(LOOK_MAX, journals.agreed(servers, &settings)).await.unwrap_or_else(|_| {
+        Err(JoinError::unreachable(format!("the database has not answered within {} s", LOOK_MAX.as_secs())))
+    });
+    let shards = match agreed {
+        Ok(journals) => shard_statuses(settings.shards, &view, &journals, &bucket).await,
+        // An operator wants to see the nodes most when the database is away.
+        Err(JoinError::Unreachable { why } | JoinError::Database { why }) => {
+            let unseen = || Kept { flaw: Some(why.clone()), ..Kept::default() };
+            (0..settings.shards).map(|shard| shard_status(shard, &view, unseen())).collect()
+        }
+        Err(cause) => return Err(cause),
+    };
     let subject_keys = bucket.kept(subject_keys::NAME).await.map(|kept| kept.replicas);
     let clock_difference_ms = bucket.clock_difference().await.map_err(JoinError::unreachable)?;
     let nodes = node_statuses(&view, settings.shards);
     Ok(Status {
         nodes,
         shards,
-        is_in_database: !journals.are_streams(),
+        is_in_database: settings.database.is_some(),
         subject_keys,
         clock_difference_ms,
         refused: settings.refused.map(|refused| refused.why),

@@ -120,9 +120,9 @@ async fn a_node_that_does_not_reach_the_database_gives_its_shards_to_one_that_do
     let Some(bank) = Bank::over_database() else { return };
     let Some(server) = shared() else { return };
     let links = [(); 2].map(|()| Link::to(server.port()));
+    let over = |link: &Link| Journals::from(TableOptions { server: Server::address_at(link.port()), ..tables(&bank) });
     let join = async |node: &str, link: &Link| {
-        let linked = TableOptions { server: Server::address_at(link.port()), ..tables(&bank) };
-        bank.try_join(Options { journals: linked.into(), ..bank.options(node) }).await.expect("it joins")
+        bank.try_join(Options { journals: over(link), ..bank.options(node) }).await.expect("it joins")
     };
     let nodes = [join("a", &links[0]).await, join("b", &links[1]).await];
     let [a, b] = &nodes;
@@ -139,6 +139,15 @@ async fn a_node_that_does_not_reach_the_database_gives_its_shards_to_one_that_do
         status.problems().contains(&Problem::CutOff { nodes })
     };
     assert!(are_cut_off(&["b"]).await);
+    let unseen =
+        enact_cluster::status(&bank.options("b").servers, &over(&links[1])).await.expect("the nodes are known");
+    let (named, owned): (Vec<_>, Vec<_>) = (
+        unseen.nodes.iter().map(|node| &*node.name).collect(),
+        unseen.shards.iter().map(|of| of.owner.as_deref()).collect(),
+    );
+    assert_eq!((named, owned), (vec!["a", "b"], vec![Some("a"); 12]));
+    let of_all = |problem: &Problem| matches!(problem, Problem::Database { shards, .. } if shards.len() == 12);
+    assert!(unseen.is_in_database && unseen.problems().iter().any(of_all), "{unseen:?}");
     links[1].set(Flow::Passes, Flow::Passes);
     settled(&nodes).await;
     insist(b, bank.deposit(3, "behind")).await;
