@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
-use super::format::{LogId, Outgoing, Previous};
+use super::contents::Contents;
+use super::draft::{Draft, Previous};
+use super::format::{Address, LogId};
 use super::manifest::{HighWater, Manifest};
 use super::scan::Tip;
 use super::tail::{Tail, WriteFailure};
@@ -120,22 +122,50 @@ pub struct LogBuilder {
     lock: DiskLock,
 }
 
-/// What a group is written of.
+/// A group that is to be written.
+struct Parts {
+    draft: Draft,
+    previous: Vec<Previous>,
+    held: Vec<Part>,
+}
+
+/// What a segment holds of a part of a group.
 enum Part {
-    Record(NewRecord, Previous, u64),
+    /// A record, and how many of its entity were discarded before it.
+    Record(EntityKey, Seq, u64),
     Gap(u32),
 }
 
-impl Part {
-    /// What stands for the positions from `from` on before `to`, which have no records.
-    fn gap(from: Position, to: Position) -> Option<Self> {
-        (from < to).then(|| Self::Gap((to.0 - from.0) as u32))
+impl Parts {
+    /// None, with space for so many.
+    fn with_capacity(count: usize) -> Self {
+        let draft = Draft::in_space_of(Vec::new());
+        Self { draft, previous: Vec::with_capacity(count), held: Vec::with_capacity(count) }
     }
 
-    fn outgoing(&self) -> Outgoing<'_> {
+    /// Adds a record that follows the one at `previous`, but for so many that were discarded.
+    fn push(&mut self, record: NewRecord, previous: Previous, skipped: u64) {
+        self.draft.add(&record);
+        self.previous.push(previous);
+        self.held.push(Part::Record(record.entity, record.expected.next(), skipped));
+    }
+
+    /// Adds what stands for the positions from `from` on before `to`, which have no records.
+    fn skip(&mut self, from: Position, to: Position) {
+        if from < to {
+            let count = (to.0 - from.0) as u32;
+            self.draft.skip(count);
+            self.previous.push(Previous::At(Address::default()));
+            self.held.push(Part::Gap(count));
+        }
+    }
+}
+
+impl Part {
+    fn add_to(&self, contents: &mut Contents, address: Address) {
         match self {
-            Self::Record(record, previous, skipped) => Outgoing::Record(record, *previous, *skipped),
-            Self::Gap(count) => Outgoing::Gap(*count),
+            Self::Record(entity, seq, skipped) => contents.add(entity, *seq, address, *skipped),
+            Self::Gap(count) => contents.skip(*count),
         }
     }
 }
@@ -192,15 +222,15 @@ impl LogBuilder {
             let flaw = Flaw::Order { expected: self.next, found: first };
             return Err(BuildError::Record { position: first, flaw });
         }
-        let mut parts = Vec::with_capacity(group.records().len());
+        let mut parts = Parts::with_capacity(group.records().len());
         let mut in_group: HashMap<EntityKey, (u32, Seq)> = HashMap::new();
         for record in group {
             let Record { entity, seq, position, kind, payload } = record;
             let wrong = |flaw| Err(BuildError::Record { position, flaw });
             self.discarded.add(position.0 - self.next.0);
-            parts.extend(Part::gap(self.next, position));
+            parts.skip(self.next, position);
             let tip = self.tips.get(&entity).copied().unwrap_or_default();
-            let (before, expected) = match in_group.insert(entity.clone(), (parts.len() as u32, seq)) {
+            let (before, expected) = match in_group.insert(entity.clone(), (parts.held.len() as u32, seq)) {
                 Some((index, seq)) => (Previous::InGroup(index), seq),
                 None => (Previous::At(tip.address), tip.seq),
             };
@@ -212,21 +242,24 @@ impl LogBuilder {
             if record.bytes() > Limits::LOCAL.record_bytes {
                 return wrong(Flaw::Malformed);
             }
-            parts.push(Part::Record(record, before, skipped));
+            parts.push(record, before, skipped);
             self.next = position.next();
         }
         self.discarded.add(last.next().0 - self.next.0);
-        parts.extend(Part::gap(self.next, last.next()));
+        parts.skip(self.next, last.next());
         self.next = last.next();
-        let outgoing: Vec<Outgoing<'_>> = parts.iter().map(Part::outgoing).collect();
-        let written = self.tail.append_unsynced(&outgoing).map_err(|failure| match failure {
+        let Parts { mut draft, previous, held } = parts;
+        let adds = |contents: &mut Contents, addresses: &[Address]| {
+            held.iter().zip(addresses).for_each(|(part, address)| part.add_to(contents, *address));
+        };
+        let addresses = self.tail.append_unsynced(&mut draft, &previous, adds).map_err(|failure| match failure {
             WriteFailure::Full(error) | WriteFailure::Before(error) | WriteFailure::InDoubt(error) => {
                 BuildError::io(&self.unfinished.0)(error)
             }
         })?;
-        for (part, address) in parts.into_iter().zip(written.addresses) {
-            if let Part::Record(record, ..) = part {
-                self.tips.insert(record.entity, Tip { seq: record.expected.next(), address });
+        for (part, address) in held.into_iter().zip(addresses) {
+            if let Part::Record(entity, seq, _) = part {
+                self.tips.insert(entity, Tip { seq, address });
             }
         }
         Ok(())

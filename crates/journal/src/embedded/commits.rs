@@ -3,7 +3,7 @@
 //! # Who may touch what
 //! Everything is behind one lock, held for short steps only; nobody holds it across a call to the disk or into a future.
 //! * Callers [`submit`](Commits::submit): check the expectations against what has been *accepted* (durable or under
-//!   way), move *accepted* on, add the batch to the last group of the queue.
+//!   way), move *accepted* on, encode the batch into the last group of the queue.
 //! * The writer takes [groups](Commits::next) in order, and for each either [publishes](Commits::publish) it
 //!   (moves *durable* on; the answer follows), [refuses](Commits::refuse) it together with everything queued behind, which may
 //!   rest on it, or [fails](Commits::fail) it, after which nothing is accepted any more.
@@ -14,6 +14,7 @@
 //! for whatever reason, the phase leaves `Open` under the lock, so nothing is queued behind its back.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -23,7 +24,8 @@ use enact_sync::{Condvar, Mutex};
 use super::answer::{Answer, Share};
 use super::catalog::{Catalog, Start};
 use super::contents::Contents;
-use super::format::{Address, Outgoing, Previous};
+use super::draft::{Draft, Previous};
+use super::format::Address;
 use super::heads::{HeadId, Heads};
 use super::scan::Tips;
 use super::tail::Written;
@@ -33,6 +35,8 @@ use crate::reply::{Awaited, Reply, reply};
 
 /// Bytes after which a group takes no further batch: bounds the time until the first of them is answered.
 const GROUP_BYTES_MAX: usize = 4 << 20;
+/// A batch of so many bytes begins a group, which is encoded before the lock is taken.
+const LONG_BATCH: usize = 256 << 10;
 
 /// The position of the last record before the group, if it is durable.
 type GroupResult = Result<Position, AppendError>;
@@ -56,6 +60,8 @@ struct State {
     bytes: usize,
     /// Those of the batch that is being accepted; kept for its space.
     accepted: Vec<HeadId>,
+    /// Space for the next group.
+    spare: Vec<u8>,
     closers: Vec<Reply<CloseResult>>,
     /// Those that wait for a failure.
     sentinels: Vec<Reply<String>>,
@@ -83,13 +89,19 @@ pub(super) enum Next {
 
 /// Batches that become durable together, one after the other.
 pub(super) struct Group {
-    records: Vec<NewRecord>,
-    /// Those of the records.
-    heads: Vec<HeadId>,
+    draft: Draft,
+    records: Vec<Queued>,
     /// Where the record before each of the records stands; known when the group is about to be written.
     previous: Vec<Previous>,
     bytes: usize,
     answer: Answer<GroupResult>,
+}
+
+/// A record of a group.
+struct Queued {
+    head: HeadId,
+    entity: EntityKey,
+    seq: Seq,
 }
 
 /// Waits for the answer to one batch of a group.
@@ -100,26 +112,41 @@ pub(super) struct Submitted {
 }
 
 impl Group {
-    fn new() -> Self {
-        let (records, heads, previous) = Default::default();
-        Self { records, heads, previous, bytes: 0, answer: Answer::new() }
+    /// A group whose records, those that it will have, are in `draft`.
+    fn of(draft: Draft) -> Self {
+        Self { draft, records: Vec::new(), previous: Vec::new(), bytes: 0, answer: Answer::new() }
     }
 
     fn has_room(&self, bytes: usize) -> bool {
         self.bytes == 0 || self.bytes + bytes <= GROUP_BYTES_MAX
     }
 
-    /// Takes up a batch of so many bytes, with the heads of its records, which it takes out of `heads`.
-    fn push(&mut self, batch: Vec<NewRecord>, heads: &mut Vec<HeadId>, bytes: usize) -> Submitted {
-        self.records.extend(batch);
-        self.heads.append(heads);
+    /// Takes up a batch of so many bytes, whose records have these heads and are in the draft.
+    fn push(&mut self, batch: &[NewRecord], heads: &[HeadId], bytes: usize) -> Submitted {
+        self.records.extend(batch.iter().zip(heads).map(|(record, head)| {
+            let NewRecord { entity, expected, .. } = record;
+            Queued { head: *head, entity: entity.clone(), seq: expected.next() }
+        }));
         self.bytes += bytes;
         Submitted { group: self.answer.share(), count: self.records.len() as u64 }
     }
 
-    pub(super) fn outgoing(&self) -> Vec<Outgoing<'_>> {
-        let records = self.records.iter().zip(&self.previous);
-        records.map(|(record, previous)| Outgoing::Record(record, *previous, 0)).collect()
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// What is to be written, and where the record before each of its records stands.
+    pub(super) fn parts(&mut self) -> (&mut Draft, &[Previous]) {
+        (&mut self.draft, &self.previous)
+    }
+
+    /// The bytes of a group that is written.
+    pub(super) fn take_bytes(&mut self) -> Vec<u8> {
+        mem::take(self.draft.bytes())
+    }
+
+    fn heads(&self) -> impl DoubleEndedIterator<Item = HeadId> {
+        self.records.iter().map(|record| record.head)
     }
 
     /// Tells those who wait that it is durable, behind the record at `before`.
@@ -129,8 +156,8 @@ impl Group {
 
     /// Adds its records, which stand at these `addresses`, to what a segment holds.
     pub(super) fn add_to(&self, contents: &mut Contents, addresses: &[Address]) {
-        for ((record, head), address) in self.records.iter().zip(&self.heads).zip(addresses) {
-            contents.add_by_head(*head, &record.entity, record.expected.next(), *address);
+        for (Queued { head, entity, seq }, address) in self.records.iter().zip(addresses) {
+            contents.add_by_head(*head, entity, *seq, *address);
         }
     }
 }
@@ -154,6 +181,7 @@ impl Commits {
             queue: VecDeque::new(),
             bytes: 0,
             accepted: Vec::new(),
+            spare: Vec::new(),
             closers: Vec::new(),
             sentinels: Vec::new(),
         };
@@ -161,8 +189,9 @@ impl Commits {
     }
 
     /// Queues `records`, or refuses them.
-    pub(super) fn submit(&self, records: Vec<NewRecord>) -> Result<Submitted, Refusal> {
-        let bytes = Limits::LOCAL.check(&records)?;
+    pub(super) fn submit(&self, records: &[NewRecord]) -> Result<Submitted, Refusal> {
+        let bytes = Limits::LOCAL.check(records)?;
+        let long = (bytes >= LONG_BATCH).then(|| Draft::of(records));
         let mut state = self.state.lock();
         let state = &mut *state;
         match &state.phase {
@@ -173,13 +202,23 @@ impl Commits {
         if state.bytes > 0 && state.bytes + bytes > self.queue_bytes {
             return Err(Refusal::Overloaded { queued: state.bytes, bytes, limit: self.queue_bytes });
         }
-        state.accept(&records)?;
+        state.accept(records)?;
         state.bytes += bytes;
-        if !state.queue.back().is_some_and(|last| last.has_room(bytes)) {
-            state.queue.push_back(Group::new());
-        }
-        let group = state.queue.back_mut().expect("it has been pushed");
-        let submitted = group.push(records, &mut state.accepted, bytes);
+        let submitted = match long {
+            Some(draft) => {
+                let group = state.queue.push_back_mut(Group::of(draft));
+                group.push(records, &state.accepted, bytes)
+            }
+            None => {
+                if !state.queue.back().is_some_and(|last| last.has_room(bytes)) {
+                    let draft = Draft::in_space_of(mem::take(&mut state.spare));
+                    state.queue.push_back(Group::of(draft));
+                }
+                let group = state.queue.back_mut().expect("it has been pushed");
+                records.iter().for_each(|record| group.draft.add(record));
+                group.push(records, &state.accepted, bytes)
+            }
+        };
         self.work.notify_one();
         Ok(submitted)
     }
@@ -202,8 +241,7 @@ impl Commits {
                 None => self.work.wait(state),
             };
         };
-        let heads = group.heads.iter().zip(0..);
-        group.previous = heads.map(|(head, index)| state.heads.enter_group(*head, index)).collect();
+        group.previous = group.heads().zip(0..).map(|(head, index)| state.heads.enter_group(head, index)).collect();
         Next::Group(group)
     }
 
@@ -214,9 +252,8 @@ impl Commits {
         let before = state.durable;
         if let Some(written) = written {
             assert_eq!(written.first, before.next(), "the log goes on where it ended");
-            let records = group.heads.iter().zip(&group.records);
-            for ((head, record), address) in records.zip(&written.addresses) {
-                state.heads.publish(*head, record, *address);
+            for (Queued { head, seq, .. }, address) in group.records.iter().zip(&written.addresses) {
+                state.heads.publish(*head, *seq, *address);
             }
             state.catalog.grow(written);
             state.durable = Position(before.0 + written.addresses.len() as u64);
@@ -225,13 +262,18 @@ impl Commits {
         before
     }
 
+    /// Keeps `space` for the next group.
+    pub(super) fn reuse(&self, space: Vec<u8>) {
+        self.state.lock().spare = space;
+    }
+
     /// Nothing of `group` is on the disk: refuses it and everything that was accepted after it.
     pub(super) fn refuse(&self, group: Group, refusal: &Refusal) {
         let mut state = self.state.lock();
-        let mut refused = std::mem::take(&mut state.queue);
+        let mut refused = mem::take(&mut state.queue);
         refused.push_front(group);
         for group in refused.iter().rev() {
-            state.heads.give_back(&group.heads);
+            state.heads.give_back(group.heads());
         }
         state.bytes = 0;
         drop(state);
@@ -248,8 +290,8 @@ impl Commits {
     pub(super) fn poison(&self, why: &str) {
         let mut state = self.state.lock();
         state.phase = Phase::Poisoned { why: why.to_owned() };
-        let queued = std::mem::take(&mut state.queue);
-        let sentinels = std::mem::take(&mut state.sentinels);
+        let queued = mem::take(&mut state.queue);
+        let sentinels = mem::take(&mut state.sentinels);
         drop(state);
         for sentinel in sentinels {
             sentinel.answer(why.to_owned());
@@ -317,8 +359,8 @@ impl Commits {
     pub(super) fn end_close(&self, result: &CloseResult) {
         let mut state = self.state.lock();
         state.phase = Phase::Closed(result.clone());
-        let closers = std::mem::take(&mut state.closers);
-        let sentinels = std::mem::take(&mut state.sentinels);
+        let closers = mem::take(&mut state.closers);
+        let sentinels = mem::take(&mut state.sentinels);
         drop((state, sentinels));
         for closer in closers {
             closer.answer(result.clone());
@@ -386,7 +428,7 @@ impl State {
             match self.heads.accept(record) {
                 Ok(head) => self.accepted.push(head),
                 Err(refusal) => {
-                    self.heads.give_back(&self.accepted);
+                    self.heads.give_back(self.accepted.iter().copied());
                     return Err(refusal);
                 }
             }
@@ -420,6 +462,7 @@ mod tests {
     use enact_sync::{Arc, thread};
 
     use super::*;
+    use crate::embedded::format::LogId;
     use crate::record::Kind;
 
     fn answer<T>(mut awaited: impl Future<Output = Option<T>> + Unpin) -> T {
@@ -435,9 +478,9 @@ mod tests {
         let entity = EntityKey::new("Answer", "A").unwrap();
         let record = |seq| NewRecord { entity: entity.clone(), expected: Seq(seq), kind: Kind(0), payload: vec![] };
         let commits = Commits::new(Tips::default(), Catalog::default(), Position::START, 1000);
-        let first = commits.submit(vec![record(0)]).unwrap();
+        let first = commits.submit(&[record(0)]).unwrap();
         commits.forget(|_| true);
-        let second = commits.submit(vec![record(1)]).unwrap();
+        let second = commits.submit(&[record(1)]).unwrap();
         let Next::Group(group) = commits.next(None) else { panic!("two batches wait") };
         let before = commits.publish(
             &group,
@@ -453,7 +496,7 @@ mod tests {
         group.answer(before);
         assert_eq!((answer(first), answer(second)), (Ok(Position(1)), Ok(Position(2))));
 
-        let refused = commits.submit(vec![record(2)]).unwrap();
+        let refused = commits.submit(&[record(2)]).unwrap();
         let Next::Group(group) = commits.next(None) else { panic!("one batch waits") };
         commits.forget(|_| true);
         commits.refuse(group, &Refusal::Closed);
@@ -462,7 +505,32 @@ mod tests {
 
         commits.forget(|_| true);
         assert_eq!(commits.last(&entity).unwrap().0, Seq::NONE);
-        assert_eq!(commits.submit(vec![record(2)]).err(), Some(Refusal::Forgotten { entity: entity.clone() }));
+        assert_eq!(commits.submit(&[record(2)]).err(), Some(Refusal::Forgotten { entity: entity.clone() }));
+    }
+
+    #[test]
+    fn a_long_batch_begins_a_group_and_takes_those_behind_it() {
+        let commits = Commits::new(Tips::default(), Catalog::default(), Position::START, usize::MAX);
+        let batch = |id: &str, bytes| {
+            let entity = EntityKey::new("Answer", id).unwrap();
+            vec![NewRecord { entity, expected: Seq::NONE, kind: Kind(0), payload: vec![7; bytes] }]
+        };
+        let answers =
+            [("A", 1), ("B", LONG_BATCH), ("C", 1)].map(|(id, bytes)| commits.submit(&batch(id, bytes)).unwrap());
+        let (mut first, mut groups) = (Position(1), Vec::new());
+        while groups.len() < 2 {
+            let Next::Group(mut group) = commits.next(None) else { panic!("two groups wait") };
+            let (draft, previous) = group.parts();
+            let addresses = draft.place(LogId(7), Address::new(1, 72), first, previous);
+            let (count, segment_end) = (addresses.len(), 72 + draft.len() as u32);
+            let (segment, segment_first) = (1, first);
+            let written = Written { addresses, first, segment, segment_first, segment_end, mark: None };
+            group.answer(commits.publish(&group, Some(&written)));
+            first.0 += count as u64;
+            groups.push((count, group.records.iter().map(|record| record.entity.id().to_owned()).collect::<String>()));
+        }
+        assert_eq!(groups, [(1, "A".to_owned()), (2, "BC".to_owned())]);
+        assert_eq!(answers.map(answer), [1, 2, 3].map(|position| Ok(Position(position))));
     }
 
     /// Explored by the model checkers: `--cfg enact_loom`, filter `interleaving`.
@@ -482,7 +550,7 @@ mod tests {
             };
             let caller = {
                 let commits = Arc::clone(&commits);
-                thread::spawn(move || commits.submit(vec![]))
+                thread::spawn(move || commits.submit(&[]))
             };
             let closed = commits.begin_close();
             let submitted = caller.join().unwrap();
@@ -492,7 +560,7 @@ mod tests {
                 Ok(awaited) => assert_eq!(answer(awaited), Ok(Position::START)),
                 Err(refusal) => assert_eq!(refusal, Refusal::Closed),
             }
-            assert_eq!(commits.submit(vec![]).err(), Some(Refusal::Closed));
+            assert_eq!(commits.submit(&[]).err(), Some(Refusal::Closed));
             assert_eq!(answer(commits.begin_close()), Ok(()));
         });
     }

@@ -37,7 +37,7 @@
 use crate::damage::Flaw;
 use crate::journal::Limits;
 use crate::numbers::{counted_at, u16_at, u32_at, u64_at};
-use crate::record::{EntityKey, Kind, NAME_BYTES_MAX, NewRecord, Position, Seq};
+use crate::record::{EntityKey, Kind, NAME_BYTES_MAX, Position, Seq};
 
 pub(super) const VERSION: u16 = 1;
 pub(super) const HEADER_LEN: u32 = 72;
@@ -114,7 +114,7 @@ impl Address {
         Self(bits)
     }
 
-    fn plus(self, bytes: usize) -> Self {
+    pub(super) fn plus(self, bytes: usize) -> Self {
         Self(self.0 + bytes as u64)
     }
 }
@@ -129,7 +129,8 @@ pub(super) fn segment_number(name: &str) -> Option<u32> {
     (segment_name(number) == name && number > 0).then_some(number)
 }
 
-fn checksum(log: LogId, address: Address, bytes: &[u8]) -> u32 {
+/// The checksum of a group header or a part of a group at `address`.
+pub(super) fn checksum(log: LogId, address: Address, bytes: &[u8]) -> u32 {
     let mut place = [0; 16];
     place[..8].copy_from_slice(&log.0.to_le_bytes());
     place[8..].copy_from_slice(&Address::new(address.segment(), address.offset()).0.to_le_bytes());
@@ -192,7 +193,8 @@ pub(super) struct GroupHeader {
 }
 
 impl GroupHeader {
-    fn write(self, out: &mut [u8], log: LogId, address: Address) {
+    /// Writes the header of the group at `address` to the start of `out`.
+    pub(super) fn write(self, out: &mut [u8], log: LogId, address: Address) {
         out[..4].copy_from_slice(&GROUP_MAGIC);
         out[8..16].copy_from_slice(&log.0.to_le_bytes());
         out[16..24].copy_from_slice(&address.0.to_le_bytes());
@@ -227,102 +229,6 @@ pub(super) fn find_group(bytes: &[u8], log: LogId, segment: u32, from: usize) ->
     (from.next_multiple_of(ALIGN)..bytes.len())
         .step_by(ALIGN)
         .find(|&at| GroupHeader::decode(&bytes[at..], log, Address::new(segment, at as u32)).is_ok())
-}
-
-/// What is to be written into a group.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Outgoing<'a> {
-    /// A record, the entity's record before it, and how many between both were discarded in the log that this one is built from.
-    Record(&'a NewRecord, Previous, u64),
-    /// As many records as were discarded in the log that this one is built from.
-    Gap(u32),
-}
-
-impl Outgoing<'_> {
-    /// How many bytes it takes.
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Record(record, ..) => RECORD_HEADER_LEN + record.bytes(),
-            Self::Gap(_) => GAP_LEN,
-        }
-    }
-
-    /// How many positions it takes.
-    pub(super) fn count(&self) -> u32 {
-        match self {
-            Self::Record(..) => 1,
-            Self::Gap(count) => *count,
-        }
-    }
-}
-
-/// Where the record before another one of the same entity stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Previous {
-    At(Address),
-    /// In the same group, by its index there.
-    InGroup(u32),
-}
-
-/// Encodes `parts` as the group at `address` into `out`; the address of each part, marked if it is a tombstone.
-pub(super) fn encode_group(
-    out: &mut Vec<u8>,
-    log: LogId,
-    address: Address,
-    first: Position,
-    parts: &[Outgoing<'_>],
-) -> Vec<Address> {
-    out.clear();
-    out.resize(GROUP_HEADER_LEN, 0);
-    let mut addresses: Vec<Address> = Vec::with_capacity(parts.len());
-    let (mut position, mut count) = (first, 0);
-    for part in parts {
-        let at = address.plus(out.len());
-        addresses.push(match *part {
-            Outgoing::Record(record, previous, _) => {
-                let previous = match previous {
-                    Previous::At(previous) => previous,
-                    Previous::InGroup(index) => addresses[index as usize],
-                };
-                encode_record(out, log, at, position, previous, record);
-                at.of(record.kind)
-            }
-            Outgoing::Gap(count) => {
-                let gap = Gap { first: position, len: GAP_LEN as u32, count };
-                out.extend(gap.encode(log, at));
-                at
-            }
-        });
-        position.0 += u64::from(part.count());
-        count += part.count();
-    }
-    let header = GroupHeader { first, body_len: (out.len() - GROUP_HEADER_LEN) as u32, count };
-    out.resize(header.len(), 0);
-    header.write(out, log, address);
-    addresses
-}
-
-fn encode_record(
-    out: &mut Vec<u8>,
-    log: LogId,
-    at: Address,
-    position: Position,
-    previous: Address,
-    record: &NewRecord,
-) {
-    let start = out.len();
-    let key = record.entity.as_str();
-    out.extend([0; 4]);
-    out.extend((record.payload.len() as u32).to_le_bytes());
-    out.extend(position.0.to_le_bytes());
-    out.extend(record.expected.next().0.to_le_bytes());
-    out.extend(previous.0.to_le_bytes());
-    out.extend((key.len() as u16).to_le_bytes());
-    out.extend([record.kind.0, 0]);
-    out.extend(key.as_bytes());
-    out.extend(&record.payload);
-    let sum = checksum(log, at, &out[start + 4..]);
-    out[start..start + 4].copy_from_slice(&sum.to_le_bytes());
 }
 
 /// A record as it stands on disk, its checksum verified.
@@ -385,6 +291,11 @@ pub(super) struct Gap {
 }
 
 impl Gap {
+    /// Whether `bytes`, [`Frame::HEAD_LEN`] of them or more, start with a gap.
+    pub(super) fn is_at_start_of(bytes: &[u8]) -> bool {
+        bytes.len() >= Frame::HEAD_LEN && u32_at(bytes, 4) == GAP
+    }
+
     /// Encodes the gap at `address`.
     pub(super) fn encode(self, log: LogId, address: Address) -> [u8; GAP_LEN] {
         let mut out = [0; GAP_LEN];
@@ -420,13 +331,12 @@ impl<'a> Frame<'a> {
 
     /// How many bytes [`decode`](Self::decode) needs of the frame that `bytes` starts with; not yet verified, but not above what can be.
     pub(super) fn needed_len(bytes: &[u8]) -> Result<usize, Flaw> {
-        let is_gap = bytes.len() >= Self::HEAD_LEN && u32_at(bytes, 4) == GAP;
-        if is_gap { Ok(GAP_LEN) } else { stored_len(bytes) }
+        if Gap::is_at_start_of(bytes) { Ok(GAP_LEN) } else { stored_len(bytes) }
     }
 
     /// Decodes the frame at `address` from the start of `bytes`.
     pub(super) fn decode(bytes: &'a [u8], log: LogId, address: Address) -> Result<Self, Flaw> {
-        if bytes.len() >= Self::HEAD_LEN && u32_at(bytes, 4) == GAP {
+        if Gap::is_at_start_of(bytes) {
             Gap::decode(bytes, log, address).map(Self::Gap)
         } else {
             Stored::decode(bytes, log, address).map(Self::Record)

@@ -11,7 +11,8 @@ use std::collections::{BTreeSet, HashSet};
 use indexmap::IndexMap;
 
 use super::classes::{ClassId, Classes};
-use super::format::{Address, Previous};
+use super::draft::Previous;
+use super::format::Address;
 use super::scan::{Tip, Tips};
 use crate::journal::Refusal;
 use crate::record::{EntityKey, Kind, NewRecord, Seq};
@@ -115,8 +116,8 @@ impl Heads {
     }
 
     /// Undoes the acceptance of the records with these heads, the last ones accepted, in their order.
-    pub(super) fn give_back(&mut self, ids: &[HeadId]) {
-        ids.iter().rev().for_each(|id| self.give_one_back(*id));
+    pub(super) fn give_back(&mut self, ids: impl DoubleEndedIterator<Item = HeadId>) {
+        ids.rev().for_each(|id| self.give_one_back(id));
     }
 
     fn give_one_back(&mut self, id: HeadId) {
@@ -140,18 +141,19 @@ impl Heads {
         }
     }
 
-    /// `record` is durable at `address`.
-    pub(super) fn publish(&mut self, id: HeadId, record: &NewRecord, address: Address) {
-        let is_tombstone = record.kind == Kind::TOMBSTONE;
+    /// Record `seq` is durable at `address`, which is marked if it is a tombstone.
+    pub(super) fn publish(&mut self, id: HeadId, seq: Seq, address: Address) {
+        let is_tombstone = address.is_of_tombstone();
         self.tombstones += usize::from(is_tombstone);
         let class = self.class_in_use(id);
         class.under_way -= 1;
         if is_tombstone {
             class.ending.remove(&id.index);
         }
-        let (tip, open) = (&mut class.tips[id.index as usize], &mut class.open[id.index as usize]);
-        assert_eq!(tip.seq, record.expected, "records of {} become durable in order", record.entity);
-        *tip = Tip { seq: record.expected.next(), address };
+        let (entity, tip) = class.tips.get_index_mut(id.index as usize).expect("a head in use stays where it is");
+        assert_eq!(tip.seq.next(), seq, "records of {entity} become durable in order");
+        *tip = Tip { seq, address };
+        let open = &mut class.open[id.index as usize];
         *open = Open { accepted: open.accepted - 1, in_group: 0 };
     }
 
@@ -230,7 +232,7 @@ mod tests {
         };
         assert_eq!(enter(0, 3), [none, none, Previous::InGroup(0)]);
         for (index, offset) in [(0, 72), (1, 144), (2, 216)] {
-            heads.publish(ids[index], &records[index], Address::new(1, offset));
+            heads.publish(ids[index], records[index].expected.next(), Address::new(1, offset));
         }
         assert_eq!(heads.tip(&records[0].entity), (Seq(2), Address::new(1, 216)));
         assert_eq!(heads.enter_group(ids[3], 0), Previous::At(Address::new(1, 216)));
@@ -241,12 +243,12 @@ mod tests {
         let mut heads = Heads::new(Tips::default());
         let [first, second, other] = [record("A", 0), record("A", 1), record("B", 0)];
         let id = heads.accept(&first).unwrap();
-        heads.publish(id, &first, Address::new(1, 72));
+        heads.publish(id, Seq(1), Address::new(1, 72));
         let id = heads.accept(&second).unwrap();
         assert_eq!(heads.enter_group(id, 0), Previous::At(Address::new(1, 72)));
-        heads.give_back(&[id]);
+        heads.give_back([id].into_iter());
         let id = heads.accept(&other).unwrap();
-        heads.give_back(&[id]);
+        heads.give_back([id].into_iter());
         assert_eq!(heads.accept(&record("B", 1)).err().map(|refusal| refusal.to_string()), {
             let conflict = Refusal::Conflict { entity: other.entity.clone(), expected: Seq(1), actual: Seq::NONE };
             Some(conflict.to_string())
@@ -256,7 +258,7 @@ mod tests {
         let newcomer = heads.accept(&record("C", 0)).unwrap();
         assert_ne!(id.index, newcomer.index);
         assert_eq!(heads.enter_group(newcomer, 0), Previous::At(Address::default()));
-        heads.give_back(&[id]);
+        heads.give_back([id].into_iter());
         // The place of one that has none is that of another entity now.
         let last = heads.accept(&record("D", 0)).unwrap();
         assert_eq!(last.index, id.index);

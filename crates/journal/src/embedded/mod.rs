@@ -36,6 +36,7 @@ mod classes;
 mod commits;
 mod compaction;
 mod contents;
+mod draft;
 mod format;
 mod heads;
 mod look;
@@ -371,7 +372,7 @@ impl Journal for Embedded {
         &self,
         batch: Vec<NewRecord>,
     ) -> impl Future<Output = Result<Position, AppendError>> + Send + 'static + use<> {
-        let submitted = self.store.commits.submit(batch);
+        let submitted = self.store.commits.submit(&batch);
         async {
             let in_doubt = || Err(AppendError::InDoubt { why: PANICKED.to_owned() });
             submitted?.await.unwrap_or_else(in_doubt)

@@ -258,7 +258,7 @@ fn admit(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::format::{Outgoing, Previous, encode_group};
+    use crate::embedded::draft::{Draft, Previous};
     use crate::record::{Kind, NewRecord};
 
     const HEADER: SegmentHeader =
@@ -272,10 +272,9 @@ mod tests {
     fn push(segment: &mut Vec<u8>, position: u64, id: &str, expected: u64, previous: Address) -> Address {
         let record = NewRecord { entity: key(id), expected: Seq(expected), kind: Kind(0), payload: vec![9; 20] };
         let at = Address::new(1, segment.len() as u32);
-        let mut group = Vec::new();
-        let outgoing = [Outgoing::Record(&record, Previous::At(previous), 0)];
-        let addresses = encode_group(&mut group, HEADER.log, at, Position(position), &outgoing);
-        segment.extend(group);
+        let mut group = Draft::of(&[record]);
+        let addresses = group.place(HEADER.log, at, Position(position), &[Previous::At(previous)]);
+        segment.append(group.bytes());
         addresses[0]
     }
 

@@ -35,7 +35,7 @@ pub(super) struct Summary {
 #[derive(Debug)]
 pub(super) struct Summing {
     state: State,
-    /// Kept for its space.
+    /// Those of the group that was summed up last by another thread, for their space.
     spare: Vec<u8>,
 }
 
@@ -106,25 +106,26 @@ impl Summing {
         }
     }
 
-    /// Takes up the group of these `bytes`, as [`Summary::add`] does; `worker` does if they are many, and `bytes` are others then.
+    /// Takes up the group of these `bytes`, as [`Summary::add`] does; `worker` does if they are many. Returns space that is not needed any more.
     pub(super) fn add(
         &mut self,
-        bytes: &mut Vec<u8>,
+        bytes: Vec<u8>,
         adds: impl FnOnce(&mut Contents) + Send + 'static,
         worker: &Workers,
-    ) {
+    ) -> Vec<u8> {
         let summary = self.settled();
         if bytes.len() < LONG_GROUP {
-            return summary.add(bytes, adds);
+            summary.add(&bytes, adds);
+            return bytes;
         }
         let (done, away) = sync_channel(1);
         if let State::Here(mut summary) = mem::replace(&mut self.state, State::Away(away)) {
-            let bytes = mem::replace(bytes, mem::take(&mut self.spare));
             worker.run(move || {
                 summary.add(&bytes, adds);
                 // Nobody wants it any more if the writer has panicked.
                 done.send((summary, bytes)).unwrap_or_default();
             });
         }
+        mem::take(&mut self.spare)
     }
 }

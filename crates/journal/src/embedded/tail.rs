@@ -25,9 +25,8 @@ use std::sync::Arc;
 
 use super::attestations::Reached;
 use super::contents::{Contents, mark_of_group};
-use super::format::{
-    self, Address, GROUP_HEADER_LEN, HEADER_LEN, Hash, LogId, Mark, Outgoing, SegmentHeader, segment_name,
-};
+use super::draft::{Draft, Previous};
+use super::format::{Address, HEADER_LEN, Hash, LogId, Mark, SegmentHeader, segment_name};
 use super::manifest::{HighWater, Manifest, Seal};
 use super::summary::{Summary, Summing};
 use super::workers::Workers;
@@ -59,8 +58,6 @@ pub(super) struct Tail {
     pub(super) sealed: Option<Reached>,
     /// The segment that was sealed last, unless the manifest lists it.
     pub(super) unlisted: Option<Seal>,
-    /// The last group that was written, unless another thread sums it up.
-    pub(super) buffer: Vec<u8>,
 }
 
 /// The segment that groups are written to.
@@ -125,51 +122,53 @@ impl Tail {
             seals: Vec::new(),
             sealed: None,
             unlisted: None,
-            buffer: Vec::new(),
         }
     }
 
-    /// Makes `group` durable. It has to be [summed up](Self::sum_up) then, before the next one.
-    pub(super) fn append(&mut self, group: &[Outgoing<'_>]) -> Result<Written, WriteFailure> {
-        self.roll_for(group)?;
-        let active = self.active.as_mut().expect("one has been begun");
-        let addresses = active.encode_group(self.log, group, &mut self.buffer);
-        active.write_with_room(&mut self.buffer, self.segment_bytes)?;
+    /// Makes `group` durable, whose parts have these `previous` records. It has to be [summed up](Self::sum_up) then, before the next one.
+    pub(super) fn append(&mut self, group: &mut Draft, previous: &[Previous]) -> Result<Written, WriteFailure> {
+        let (log, segment_bytes) = (self.log, self.segment_bytes);
+        let active = self.roll_for(group)?;
+        let addresses = active.place(log, group, previous);
+        active.write_with_room(group.bytes(), segment_bytes)?;
         active.sync_group()?;
-        Ok(active.grow(group, addresses, self.buffer.len() as u32))
+        Ok(active.grow(group, addresses))
     }
 
-    /// Takes the last group into the summary of the segment, and what it `adds` to the contents before that; on `worker` if it is long.
-    pub(super) fn sum_up(&mut self, adds: impl FnOnce(&mut Contents) + Send + 'static, worker: &Workers) {
+    /// Takes the last group, of these `bytes`, into the summary of the segment, and what it `adds` to the contents before that; on `worker`
+    /// if it is long. Returns space that is not needed any more.
+    pub(super) fn sum_up(
+        &mut self,
+        bytes: Vec<u8>,
+        adds: impl FnOnce(&mut Contents) + Send + 'static,
+        worker: &Workers,
+    ) -> Vec<u8> {
         let active = self.active.as_mut().expect("the group stands in it");
-        active.summing.add(&mut self.buffer, adds, worker);
+        active.summing.add(bytes, adds, worker)
     }
 
-    /// Writes `group`, which is durable when the next segment is begun, or after [`settle_mark`](Self::settle_mark).
-    pub(super) fn append_unsynced(&mut self, group: &[Outgoing<'_>]) -> Result<Written, WriteFailure> {
-        self.roll_for(group)?;
-        let active = self.active.as_mut().expect("one has been begun");
-        let addresses = active.encode_group(self.log, group, &mut self.buffer);
-        active.write(&self.buffer)?;
-        let written = active.grow(group, addresses, self.buffer.len() as u32);
-        active.summing.settled().add(&self.buffer, |contents| {
-            for (outgoing, address) in group.iter().zip(&written.addresses) {
-                match outgoing {
-                    Outgoing::Record(record, _, skipped) => {
-                        contents.add(&record.entity, record.expected.next(), *address, *skipped);
-                    }
-                    Outgoing::Gap(count) => contents.skip(*count),
-                }
-            }
-        });
-        Ok(written)
+    /// Writes `group`, which is durable when the next segment is begun, or after [`settle_mark`](Self::settle_mark), and takes what it
+    /// `adds` into the summary of the segment.
+    pub(super) fn append_unsynced(
+        &mut self,
+        group: &mut Draft,
+        previous: &[Previous],
+        adds: impl FnOnce(&mut Contents, &[Address]),
+    ) -> Result<Vec<Address>, WriteFailure> {
+        let log = self.log;
+        let active = self.roll_for(group)?;
+        let addresses = active.place(log, group, previous);
+        active.write(group.bytes())?;
+        let written = active.grow(group, addresses);
+        active.summing.settled().add(group.bytes(), |contents| adds(contents, &written.addresses));
+        Ok(written.addresses)
     }
 
-    /// Seals the last segment if `group` would make it too long, and begins one if there is none.
-    fn roll_for(&mut self, group: &[Outgoing<'_>]) -> Result<(), WriteFailure> {
-        let len = GROUP_HEADER_LEN + group.iter().map(Outgoing::len).sum::<usize>();
-        let is_at_end =
-            |active: &mut Active| active.first < active.next && active.end as usize + len > self.segment_bytes as usize;
+    /// The segment that `group` is to be written to: seals the last one if the group would make it too long, and begins one if there is none.
+    fn roll_for(&mut self, group: &Draft) -> Result<&mut Active, WriteFailure> {
+        let is_at_end = |active: &mut Active| {
+            active.first < active.next && active.end as usize + group.len() > self.segment_bytes as usize
+        };
         if let Some(mut full) = self.active.take_if(is_at_end) {
             let sealed = full.seal(self.log);
             match sealed {
@@ -189,10 +188,10 @@ impl Tail {
             // What was written halfway is written again with the next group.
             if is_full(&error) { WriteFailure::Full(error) } else { WriteFailure::Before(error) }
         })?;
-        if self.active.is_none() {
-            self.active = Some(Active::begin(&*self.disk, &self.next)?);
+        match &mut self.active {
+            Some(active) => Ok(active),
+            none => Ok(none.insert(Active::begin(&*self.disk, &self.next)?)),
         }
-        Ok(())
     }
 
     /// Lists the segment that was sealed last in the manifest.
@@ -232,9 +231,9 @@ impl Tail {
 }
 
 impl Active {
-    /// Encodes `group`, which is to stand at the end, into `buffer`; the address of each record.
-    fn encode_group(&self, log: LogId, group: &[Outgoing<'_>], buffer: &mut Vec<u8>) -> Vec<Address> {
-        format::encode_group(buffer, log, Address::new(self.number, self.end), self.next, group)
+    /// Completes `group`, which is to stand at the end; the address of each part.
+    fn place(&self, log: LogId, group: &mut Draft, previous: &[Previous]) -> Vec<Address> {
+        group.place(log, Address::new(self.number, self.end), self.next, previous)
     }
 
     /// As [`write`](Self::write). Makes room behind the bytes if the file gets longer by them, but not beyond `segment_bytes`.
@@ -296,12 +295,12 @@ impl Active {
         Ok(())
     }
 
-    /// Takes up `group`, of `len` bytes, but for the summary.
-    fn grow(&mut self, group: &[Outgoing<'_>], addresses: Vec<Address>, len: u32) -> Written {
+    /// Takes up `group` but for the summary.
+    fn grow(&mut self, group: &Draft, addresses: Vec<Address>) -> Written {
         let first = self.next;
         self.mark = mark_of_group(self.mark.as_ref(), first, self.end).or(self.mark);
-        self.end += len;
-        self.next.0 += group.iter().map(|outgoing| u64::from(outgoing.count())).sum::<u64>();
+        self.end += group.len() as u32;
+        self.next.0 += u64::from(group.count());
         let (segment, segment_first, segment_end) = (self.number, self.first, self.end);
         Written { addresses, first, segment, segment_first, segment_end, mark: self.mark }
     }

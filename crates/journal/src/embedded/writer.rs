@@ -89,24 +89,26 @@ impl Writer {
         self.close();
     }
 
-    fn write(&mut self, group: Group) {
+    fn write(&mut self, mut group: Group) {
         let commits = &self.store.commits;
-        let outgoing = group.outgoing();
-        if outgoing.is_empty() {
+        if group.is_empty() {
             return group.answer(commits.publish(&group, None));
         }
-        let written = self.tail.append(&outgoing).and_then(|written| {
+        let (draft, previous) = group.parts();
+        let written = self.tail.append(draft, previous).and_then(|written| {
             self.watch.grown(written.segment, written.segment_end).map_err(WriteFailure::InDoubt)?;
             Ok(written)
         });
         match written {
             Ok(written) => {
                 let before = commits.publish(&group, Some(&written));
+                let bytes = group.take_bytes();
                 let finish = move |contents: &mut _| {
                     group.answer(before);
                     group.add_to(contents, &written.addresses);
                 };
-                self.tail.sum_up(finish, self.summer.as_ref().expect("the journal is not closed"));
+                let summer = self.summer.as_ref().expect("the journal is not closed");
+                commits.reuse(self.tail.sum_up(bytes, finish, summer));
                 if written.segment > self.segment_count {
                     self.segment_count = written.segment;
                     self.tail.seals.last().into_iter().for_each(|seal| self.upkeep.sealed(*seal));
