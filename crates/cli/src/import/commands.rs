@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value as Json};
 
+use super::flaw::{flaw, shown};
 use super::{ENVELOPE_BYTES, ImportError};
 use crate::args::{self, ImportFormat};
 use crate::failure::Failure;
@@ -217,12 +218,19 @@ fn of_json(text: &str) -> Result<Unkeyed, String> {
     struct Keyed {
         idempotency_key: Option<IgnoredAny>,
     }
-    let text = text.trim();
-    if !text.starts_with('{') {
-        return Err("expected: one JSON object".to_owned());
+    let text = without_mark(text).trim_end();
+    let json = text.trim_start();
+    if !json.starts_with('{') {
+        let column = text.chars().count() - json.chars().count() + 1;
+        return Err(format!("column {column}: expected `{{`, as each line is one JSON object, found {}", shown(json)));
     }
-    let Keyed { idempotency_key } = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    Ok(Unkeyed { json: text.to_owned(), has_key: idempotency_key.is_some() })
+    let Keyed { idempotency_key } = serde_json::from_str(text).map_err(|error| flaw(text, &error))?;
+    Ok(Unkeyed { json: json.to_owned(), has_key: idempotency_key.is_some() })
+}
+
+/// Some programs begin a file with a mark of its byte order.
+fn without_mark(text: &str) -> &str {
+    text.trim_start_matches('\u{feff}')
 }
 
 /// The cells of a record.
@@ -237,8 +245,7 @@ impl Table {
         let name_of_file = || args.file.display().to_string();
         let unreadable = |why: String| ImportError::Header { file: name_of_file(), why };
         let header = header.and_then(|text| cells(&text).map_err(|error| error.to_string())).map_err(unreadable)?;
-        // Some programs begin a file with a mark of its byte order.
-        let names: Vec<&str> = header.iter().map(|name| name.trim_start_matches('\u{feff}')).collect();
+        let names: Vec<&str> = header.iter().map(without_mark).collect();
         if let Some(column) = (1..names.len()).find(|&column| names[..column].contains(&names[column])) {
             let column = names[column].to_owned();
             return Err(ImportError::RepeatedColumn { file: name_of_file(), column }.into());
@@ -286,9 +293,8 @@ impl Table {
         for Column { index, name, is_json } in &self.arguments {
             let value = match cell(*index) {
                 None => continue,
-                Some(cell) if *is_json => {
-                    serde_json::from_str(cell).map_err(|error| format!("`{name}` is no JSON: {error}"))?
-                }
+                Some(cell) if *is_json => serde_json::from_str(cell)
+                    .map_err(|error| format!("`{name}` is no JSON, {}", flaw(cell, &error)))?,
                 Some(cell) => Json::from(cell),
             };
             arguments.insert(name.clone(), value);
@@ -335,15 +341,16 @@ mod tests {
 
     #[test]
     fn a_line_of_json_is_sent_as_it_is_written_with_a_key() {
-        let text = "{ \"a\": 1e400, \"a\": 0.10 }\r\n\n \n{}\n{\"idempotency_key\": \"k\"}\n[1]\n{\"a\"\n  { }  ";
+        let text =
+            "\u{feff}{ \"a\": 1e400, \"a\": 0.10 }\r\n\n \n{}\n{\"idempotency_key\": \"k\"}\n [1]\n  {\"a\"\n  { }  ";
         assert_eq!(
             entries("x.jsonl", &[], text),
             owned(&[
                 (1, "{\"idempotency_key\":\"d-1\",\"a\": 1e400, \"a\": 0.10 }"),
                 (4, "{\"idempotency_key\":\"d-4\"}"),
                 (5, "{\"idempotency_key\": \"k\"}"),
-                (6, "expected: one JSON object"),
-                (7, "EOF while parsing an object at line 1 column 4"),
+                (6, "column 2: expected `{`, as each line is one JSON object, found `[`"),
+                (7, "column 7: expected the rest of the object, found the end"),
                 (8, "{\"idempotency_key\":\"d-8\"}"),
             ])
         );
@@ -387,7 +394,7 @@ mod tests {
             owned(&[
                 (2, r#"{"idempotency_key":"d-2","arguments":{"iban":[1,2]},"class":"A","event":"B"}"#),
                 (3, r#"{"idempotency_key":"d-3","arguments":{},"class":"A","event":"B"}"#),
-                (4, "`iban` is no JSON: expected value at line 1 column 1"),
+                (4, "`iban` is no JSON, column 1: expected a value, found `x`"),
                 (5, "2 cells, and the header has 3"),
             ])
         );

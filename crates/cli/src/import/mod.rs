@@ -10,6 +10,7 @@
 //! as long as the user has patience.
 
 mod commands;
+mod flaw;
 mod sending;
 
 use std::fs::File;

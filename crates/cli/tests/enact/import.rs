@@ -93,8 +93,8 @@ impl Accounts {
         let lines = std::env::var("ENACT_IMPORT_LINES").map_or(5_000, |lines| lines.parse().expect("a number"));
         println!("repeat with: ENACT_IMPORT_LINES={lines} cargo test -p enact-cli --test enact import");
         let wrong = [
-            (1, "no JSON", None, "one JSON object"),
-            (2, "[1]", None, "one JSON object"),
+            (1, "no JSON", None, "column 1: expected `{`, as each line is one JSON object, found `no`"),
+            (2, "[1]", None, "column 1: expected `{`, as each line is one JSON object, found `[`"),
             (
                 lines / 4,
                 r#"{"class": "Account", "id": "x", "event": "Open", "arguments": {"initialDeposit": "EUR -1.00"}}"#,
@@ -136,7 +136,7 @@ impl Accounts {
                 lines,
                 r#"{"class": "Account", "id": "x", "event": "Deposit", "arguments": {"amount": "EUR 1.00"}"#,
                 None,
-                "EOF while parsing",
+                "column 88: expected the rest of the object, found the end",
             ),
         ];
         Self { lines, wrong }
@@ -319,7 +319,7 @@ async fn cells_of_csv_may_be_quoted_absent_or_json() {
         stderr.lines().take(2).collect::<Vec<_>>(),
         [
             r#"{"line":6,"problem":{"detail":"2 cells, and the header has 7"}}"#,
-            r#"{"line":7,"problem":{"detail":"`fits` is no JSON: expected ident at line 1 column 2"}}"#
+            r#"{"line":7,"problem":{"detail":"`fits` is no JSON, column 1: expected a value, found `nonsense`"}}"#
         ]
     );
     let fields = async |id: &str| desk.bank.get(&format!("/Item/{id}")).await.1["fields"].clone();
