@@ -78,23 +78,41 @@ impl Server {
     /// # Panics
     /// If it does not start.
     pub fn start_with(programs: &Path, directory: &Path, arguments: &[&str], settings: &str) -> Self {
-        let data = directory.join("data");
-        fs::create_dir(&data).expect("a place for its files");
-        if is_root() {
-            // Another user has to get there.
-            fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).expect("it is ours");
-            run(Command::new("chown").arg(user()).arg(&data));
-        }
+        let data = place(directory);
         let mut make = as_user(&programs.join("initdb"));
         make.args(["--auth=trust", "--username=enact", "--encoding=UTF8", "--locale=C", "--no-sync", "--pgdata"]);
         run(make.arg(&data).args(arguments));
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("its address").port();
-        drop(listener);
-        let mut server = Self { programs: programs.to_owned(), data, port, process: None };
+        let mut server = Self { programs: programs.to_owned(), data, port: free_port(), process: None };
         server.configure(settings);
         server.restart();
         server
+    }
+
+    /// A server on a copy of the files of this one, which must not run meanwhile, that does not run yet.
+    ///
+    /// # Panics
+    /// If this one runs, or the files cannot be copied.
+    pub fn copy(&self, directory: &Path) -> Self {
+        assert!(self.process.is_none(), "it runs");
+        let data = place(directory);
+        run(Command::new("cp").args(["--archive", "--no-target-directory"]).arg(&self.data).arg(&data));
+        Self { programs: self.programs.clone(), data, port: free_port(), process: None }
+    }
+
+    /// Makes a [copy](Self::copy) a standby, which says that it is `name` and follows the one of the servers at `ports` that takes writes, and starts
+    /// it with more settings.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start_standby(&mut self, name: &str, ports: &[u16], settings: &str) {
+        let hosts = vec!["127.0.0.1"; ports.len()].join(",");
+        let ports = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+        self.keep("standby.signal", "");
+        self.configure(&format!(
+            "primary_conninfo = 'host={hosts} port={ports} user=enact application_name={name} target_session_attrs=read-write'\n\
+             wal_retrieve_retry_interval = '100ms'\n{settings}"
+        ));
+        self.restart();
     }
 
     /// Gives it other settings, which count from its next start or [reload](Self::reload) on.
@@ -139,7 +157,13 @@ impl Server {
 
     /// The same over another port, which leads there.
     pub fn address_at(port: u16) -> String {
-        format!("postgres://enact@127.0.0.1:{port}/postgres")
+        Self::address_at_any(&[port])
+    }
+
+    /// The same at the one of several ports that takes writes.
+    pub fn address_at_any(ports: &[u16]) -> String {
+        let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        format!("postgres://enact@{}/postgres", hosts.join(","))
     }
 
     /// The port of clients.
@@ -169,12 +193,40 @@ impl Server {
         // Held, it starts no others.
         let id = process.id().to_string();
         signal("STOP", &id);
-        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+        let children = children(&id);
         process.kill().expect("killed");
-        for child in children.split_whitespace() {
-            signal("KILL", child);
-        }
+        children.iter().for_each(|child| signal("KILL", child));
         process.wait().expect("its end");
+    }
+
+    /// Stops the server, which closes all connections and writes what is in memory to its files.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn stop(&mut self) {
+        self.signal("INT");
+        self.process.take().expect("it runs").wait().expect("its end");
+    }
+
+    /// Freezes all processes of the server: connections stay, and nothing is answered.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn freeze(&self) {
+        let id = self.id().to_string();
+        // Held, it starts no others.
+        signal("STOP", &id);
+        children(&id).iter().for_each(|child| signal("STOP", child));
+    }
+
+    /// Lets a server go on that was [frozen](Self::freeze).
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn resume(&self) {
+        let id = self.id().to_string();
+        children(&id).iter().for_each(|child| signal("CONT", child));
+        signal("CONT", &id);
     }
 
     /// Kills the server if it runs, and starts it on what is there; returns as soon as it takes connections.
@@ -247,6 +299,30 @@ impl Drop for Server {
 pub fn signal(signal: &str, process: &str) {
     let sent = Command::new("kill").args([&format!("-{signal}"), process]).stderr(Stdio::null()).status();
     sent.expect("the program `kill`");
+}
+
+/// A new place in `directory` for the files of a server.
+fn place(directory: &Path) -> PathBuf {
+    let data = directory.join("data");
+    fs::create_dir(&data).expect("a place for its files");
+    if is_root() {
+        // Another user has to get there.
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        run(Command::new("chown").arg(user()).arg(&data));
+    }
+    data
+}
+
+/// A port that nobody listens at.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("its address").port()
+}
+
+/// The processes that the process has started.
+fn children(id: &str) -> Vec<String> {
+    let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    children.split_whitespace().map(str::to_owned).collect()
 }
 
 fn is_root() -> bool {
