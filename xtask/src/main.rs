@@ -25,7 +25,8 @@ Commands:
   miri                      interpret their unit tests and models (nightly)
   planted                   plant a bug at a time and show that the models find it
   fuzz [SECONDS]            run each fuzz target for 600 or the given seconds (nightly)
-  faults [SECONDS]          kill, freeze and cut off the nodes and servers of a cluster for 1200 or the given seconds (needs Go)
+  faults [SECONDS]          kill, freeze and cut off the nodes and servers of a cluster for 1200 or the given seconds, over NATS and then
+                            over PostgreSQL (needs Go and PostgreSQL)
   soak                      random damage, power cuts, kills and attacks, for hours
   semver                    compare the public items of the crates with those of the last release
   release                   build the program for what it was seen to do under load (needs llvm-tools)";

@@ -79,11 +79,11 @@ pub(crate) fn planted() -> Outcome {
 /// How long [`faults`] takes unless told otherwise.
 pub(crate) const FAULTS_SECONDS: &str = "1200";
 
-/// Kills, freezes and cuts off the nodes of a cluster and its servers at random, and moves shards, for so many seconds, and prints what clients
-/// were told in all.
+/// Kills, freezes and cuts off the nodes of a cluster and its servers at random, and moves shards, for so many seconds over NATS and then as many
+/// over PostgreSQL, and prints what clients were told in all.
 pub(crate) fn faults(seconds: &str) -> Outcome {
     let mut faults = command(
-        "cargo test --release --locked -p enact-cli --features nats,postgres --test enact cluster::faults -- --nocapture",
+        "cargo test --release --locked -p enact-cli --features nats,postgres --test enact cluster::faults -- --nocapture --test-threads 1",
     );
     faults.env("ENACT_FAULTS_SECONDS", seconds);
     run_to_end(faults)

@@ -1,7 +1,8 @@
 //! Three nodes over three servers that are killed, frozen, stopped and cut off from each other at random, and whose shards are moved, while
-//! clients go on.
+//! clients go on: once with the shards in the servers, and once with the shards in a database, to which the same is done.
 //!
-//! `ENACT_FAULTS_SECONDS` says for how long (30 unless told otherwise; `cargo xtask faults` takes 20 minutes), `ENACT_FAULTS_SEED` which faults.
+//! `ENACT_FAULTS_SECONDS` says for how long (30 unless told otherwise, 20 with a database; `cargo xtask faults` takes 20 minutes for each), `ENACT_FAULTS_SEED` which
+//! faults.
 //!
 //! # Oracle
 //! All money is where the answers say, each answer is given again, and one order explains what was read and replaced. In the end each
@@ -14,15 +15,16 @@ use std::time::{Duration, Instant};
 
 use enact_journal_kit::link::{Flow, Link};
 use enact_journal_kit::nats::{Routes, Server};
+use enact_journal_kit::postgres;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::Signal;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::sleep;
 
-use super::Place;
 use super::registers::{self, Registers};
 use super::workload::{Reading, Total, Workload};
+use super::{Place, words};
 use crate::served::{BANK, Served};
 
 const NODES: [&str; 3] = ["a", "b", "c"];
@@ -35,13 +37,32 @@ enum Node {
     Starting(JoinHandle<Served>),
 }
 
+/// From a node to what it needs.
+struct Ways {
+    servers: Vec<Link>,
+    /// To the database, if there is one.
+    database: Option<Link>,
+}
+
+impl Ways {
+    fn to(place: &Place) -> Self {
+        let database = place.database.as_ref().map(|database| Link::to(database.port()));
+        Self { servers: place.nats.iter().map(|server| Link::to(server.port())).collect(), database }
+    }
+
+    fn words(&self) -> Vec<String> {
+        let servers: Vec<_> = self.servers.iter().map(|link| format!("nats://127.0.0.1:{}", link.port())).collect();
+        words(&servers.join(","), self.database.as_ref().map(|link| postgres::Server::address_at(link.port())))
+    }
+}
+
 /// What is done to nodes, servers and what is between them.
 struct Faults {
     place: Place,
     /// Between servers.
     routes: Routes,
-    /// From each node to each server.
-    links: Vec<Vec<Link>>,
+    /// Those of each node.
+    ways: Vec<Ways>,
     ports: Vec<u16>,
     nodes: Vec<Option<Node>>,
     /// An operator who waits until a shard has moved.
@@ -52,10 +73,8 @@ struct Faults {
 
 impl Faults {
     fn start(&self, number: usize) -> JoinHandle<Served> {
-        let servers: Vec<_> =
-            self.links[number].iter().map(|link| format!("nats://127.0.0.1:{}", link.port())).collect();
         let listen = format!("127.0.0.1:{}", self.ports[number]);
-        let command = self.place.command_over(&servers.join(","), NODES[number], &listen, "13s");
+        let command = self.place.command_with(&self.ways[number].words(), NODES[number], &listen, "13s");
         spawn_blocking(|| Served::start(command))
     }
 
@@ -133,20 +152,55 @@ impl Faults {
         self.count(name);
     }
 
-    /// Cuts a node off from the servers, or a server from the others, one way or both, and heals it.
-    async fn hurt_links(&mut self) {
-        let number = self.random.random_range(0..3);
-        let pause = Duration::from_millis(self.random.random_range(100..6_000));
-        let (there, back) = match self.random.random_range(0..4) {
+    /// Does something to the database, and heals it.
+    async fn hurt_database(&mut self) {
+        let pause = Duration::from_millis(self.random.random_range(100..3_000));
+        let is_killed = self.random.random_bool(0.5);
+        let database = self.place.database.as_mut().expect("there is one");
+        if is_killed {
+            database.kill();
+            sleep(pause).await;
+            database.restart();
+        } else {
+            database.freeze();
+            sleep(pause).await;
+            database.resume();
+        }
+        self.count(if is_killed { "database killed" } else { "database frozen" });
+    }
+
+    /// Cuts a node off from the database alone, one way or both, for longer than its lease or less, and heals it.
+    async fn hurt_way_to_database(&mut self) {
+        let number = self.random.random_range(0..NODES.len());
+        let millis = if self.random.random_bool(0.25) { 14_000..18_000 } else { 100..6_000 };
+        let pause = Duration::from_millis(self.random.random_range(millis));
+        let (there, back) = self.cut();
+        let way = self.ways[number].database.as_ref().expect("there is one");
+        way.set(there, back);
+        sleep(pause).await;
+        way.set(Flow::Passes, Flow::Passes);
+        self.count("node cut off from the database");
+    }
+
+    /// What flows there and back where something is cut off.
+    fn cut(&mut self) -> (Flow, Flow) {
+        match self.random.random_range(0..4) {
             0 => (Flow::Lost, Flow::Passes),
             1 => (Flow::Passes, Flow::Lost),
             2 => (Flow::Lost, Flow::Lost),
             _ => (Flow::Held, Flow::Passes),
-        };
+        }
+    }
+
+    /// Cuts a node off from the servers, or a server from the others, one way or both, and heals it.
+    async fn hurt_links(&mut self) {
+        let number = self.random.random_range(0..3);
+        let pause = Duration::from_millis(self.random.random_range(100..6_000));
+        let (there, back) = self.cut();
         let is_node = self.random.random_bool(0.5);
         let set = |there, back| {
             if is_node {
-                self.links[number].iter().for_each(|link| link.set(there, back));
+                self.ways[number].servers.iter().for_each(|link| link.set(there, back));
             } else {
                 self.routes.set(number, there, back);
             }
@@ -193,17 +247,30 @@ fn free_ports() -> Vec<u16> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn random_faults_lose_nothing_double_nothing_and_show_nothing_out_of_date() {
-    let seed = std::env::var("ENACT_FAULTS_SEED").map_or(20_160_923, |seed| seed.parse().expect("a number"));
-    let seconds = std::env::var("ENACT_FAULTS_SECONDS").map_or(30, |seconds| seconds.parse().expect("a number"));
-    println!("ENACT_FAULTS_SEED={seed} ENACT_FAULTS_SECONDS={seconds}");
     let Some((place, routes)) = Place::over_three_linked() else { return };
+    suffer(place, routes).await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread")]
+async fn random_faults_lose_nothing_double_nothing_and_show_nothing_out_of_date_over_a_database() {
+    let Some((place, routes)) = Place::over_three_linked() else { return };
+    let Some(place) = place.with_database() else { return };
+    suffer(place, routes).await;
+}
+
+async fn suffer(place: Place, routes: Routes) {
+    let has_database = place.database.is_some();
+    let seed = std::env::var("ENACT_FAULTS_SEED").map_or(20_160_923, |seed| seed.parse().expect("a number"));
+    let seconds = std::env::var("ENACT_FAULTS_SECONDS")
+        .map_or(if has_database { 20 } else { 30 }, |seconds| seconds.parse().expect("a number"));
+    println!("ENACT_FAULTS_SEED={seed} ENACT_FAULTS_SECONDS={seconds}");
     std::fs::write(&place.spec, format!("{BANK}{}", registers::SPEC)).expect("writable");
-    let links_of = |_| place.nats.iter().map(|server| Link::to(server.port())).collect();
-    let links = NODES.iter().map(links_of).collect();
+    let ways = NODES.iter().map(|_| Ways::to(&place)).collect();
     let mut faults = Faults {
         place,
         routes,
-        links,
+        ways,
         ports: free_ports(),
         nodes: Vec::new(),
         moving: None,
@@ -218,13 +285,16 @@ async fn random_faults_lose_nothing_double_nothing_and_show_nothing_out_of_date(
     let workload = Workload::start(&bases, seed, Reading::BehindEachDeposit).await;
     let registers = Registers::start(&bases, seed).await;
     let begun = Instant::now();
+    let kinds = if has_database { 16 } else { 12 };
     while begun.elapsed() < Duration::from_secs(seconds) && !workload.has_failed() && !registers.has_failed() {
         sleep(Duration::from_millis(faults.random.random_range(0..2_000))).await;
-        match faults.random.random_range(0..12) {
+        match faults.random.random_range(0..kinds) {
             0..6 => faults.hurt_node().await,
             6..8 => faults.hurt_servers().await,
             8..10 => faults.hurt_links().await,
-            _ => faults.move_shard(),
+            10..12 => faults.move_shard(),
+            12..14 => faults.hurt_database().await,
+            _ => faults.hurt_way_to_database().await,
         }
     }
     faults.settle().await;

@@ -80,8 +80,7 @@ impl Place {
     }
 
     fn nodes_over(&self, servers: &str) -> Vec<String> {
-        let database = self.database.iter().flat_map(|database| ["--journal".to_owned(), database.address()]);
-        ["--cluster".to_owned(), servers.to_owned()].into_iter().chain(database).collect()
+        words(servers, self.database.as_ref().map(postgres::Server::address))
     }
 
     /// Runs `enact cluster WORDS`; its status, and what it printed.
@@ -105,9 +104,14 @@ impl Place {
     }
 
     fn command_over(&self, servers: &str, node: &str, listen: &str, lease: &str) -> std::process::Command {
+        self.command_with(&self.nodes_over(servers), node, listen, lease)
+    }
+
+    /// A node that is told by `words` where the journals are.
+    fn command_with(&self, words: &[String], node: &str, listen: &str, lease: &str) -> std::process::Command {
         let replicas = self.nats.len().to_string();
         let mut command = crate::served::program();
-        command.arg("serve").arg(&self.spec).args(self.nodes_over(servers)).args(["--node", node]);
+        command.arg("serve").arg(&self.spec).args(words).args(["--node", node]);
         command.args(["--replicas", &replicas, "--lease", lease, "--listen", listen]);
         command
     }
@@ -135,7 +139,7 @@ impl Place {
     /// Checks that no record of any shard is missing or damaged.
     fn check_records(&self) {
         let mut command = crate::served::program();
-        let verified = command.args(["cluster", "verify", "--cluster", &self.servers()]).output().expect("it ends");
+        let verified = command.args(["cluster", "verify"]).args(self.nodes()).output().expect("it ends");
         let printed = String::from_utf8(verified.stdout).expect("text");
         assert!(verified.status.success() && printed.starts_with("sound: shards 12, entities "), "{printed}");
     }
@@ -156,6 +160,12 @@ impl Place {
         let spread = (0..12).filter(|&shard| is_spread(shard)).count();
         assert!(spread > 0, "payments are between shards");
     }
+}
+
+/// Where the journals of the shards are, for a command: at `servers` of NATS, or in the database at an address.
+fn words(servers: &str, database: Option<String>) -> Vec<String> {
+    let database = database.into_iter().flat_map(|address| ["--journal".to_owned(), address]);
+    ["--cluster".to_owned(), servers.to_owned()].into_iter().chain(database).collect()
 }
 
 async fn open_all(node: &Served) {
