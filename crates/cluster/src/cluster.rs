@@ -24,6 +24,7 @@ use crate::journals::{Journals, Keeper, ShardJournals};
 use crate::lease::{Held, LEASE_MIN, renewed_after};
 use crate::node::{Node, Parts, new_lease};
 use crate::shard::SHARDS_MAX;
+use crate::status::Problem;
 use crate::subject_keys::{Secret, SharedKeys};
 use crate::transport::Sender;
 use crate::view::{Revised, SETTINGS, Settings, View as Members};
@@ -399,6 +400,9 @@ async fn agree(
             }
             Ok(Revised { value: Some(value), revision }) => {
                 let journals = journals.agreed(&options.servers, &value).await?;
+                if journals.lose_by_promotion().await {
+                    tracing::warn!("{}", Problem::LosesByPromotion);
+                }
                 return Ok((Revised { value, revision }, journals));
             }
             Ok(Revised { value: None, revision }) => match is_free(bucket, &journals, own.shards).await {

@@ -286,6 +286,17 @@ impl ShardJournals {
         }
     }
 
+    /// Whether the promotion of a standby would lose records; never so of streams. Nothing is known of a database that does not answer.
+    pub(crate) async fn lose_by_promotion(&self) -> bool {
+        match self {
+            Self::Streams(_) => false,
+            #[cfg(feature = "postgres")]
+            Self::Tables(database) => {
+                timeout(ANSWER_MAX, database.loses_by_promotion()).await.is_ok_and(|answer| answer.unwrap_or(false))
+            }
+        }
+    }
+
     /// Whether the database answers; servers of NATS do for a node that has a lease.
     pub(crate) async fn are_reached(&self) -> bool {
         match self {

@@ -40,6 +40,8 @@ pub struct Status {
     pub shards: Vec<ShardStatus>,
     /// Whether the shards are in a database, and not in streams.
     pub is_in_database: bool,
+    /// Whether the promotion of a standby of the database would lose what was acknowledged last, as commits wait for none.
+    pub loses_by_promotion: bool,
     /// The servers that keep the keys of personal values, the leader first; nothing if there are no keys.
     pub subject_keys: Option<Vec<Replica>>,
     /// How far the clock of a server is from the one here, in milliseconds.
@@ -127,6 +129,8 @@ pub enum Problem {
         /// Their names.
         nodes: Vec<String>,
     },
+    /// Commits of a database with several hosts wait for none of them.
+    LosesByPromotion,
     /// A record is kept by too few servers.
     FewReplicas {
         /// The shard.
@@ -193,6 +197,10 @@ impl fmt::Display for Problem {
                 let shards: Vec<String> = shards.iter().map(u16::to_string).collect();
                 write!(f, "shards {}: {why}", shards.join(", "))
             }
+            Self::LosesByPromotion => f.write_str(
+                "no commit waits for a standby, and the address of the database names several hosts: one that is promoted lacks what was \
+                 acknowledged last; set `synchronous_standby_names` to those that may be promoted, and reload the server",
+            ),
             Self::CutOff { nodes } => write!(
                 f,
                 "{} cannot reach the database of the shards: look at the network between them, and at the server",
@@ -250,6 +258,9 @@ impl Status {
         let nodes = self.nodes_with(|node| node.is_cut_off);
         if !nodes.is_empty() {
             problems.push(Problem::CutOff { nodes });
+        }
+        if self.loses_by_promotion {
+            problems.push(Problem::LosesByPromotion);
         }
         if !self.is_in_database {
             problems.extend(each(|of| of.replicas.is_empty().then_some(Problem::NoLeader { shard: of.shard })));
@@ -317,8 +328,12 @@ pub async fn status(servers: &Servers, journals: &Journals) -> Result<Status, Jo
     let agreed = timeout(LOOK_MAX, journals.agreed(servers, &settings)).await.unwrap_or_else(|_| {
         Err(JoinError::unreachable(format!("the database has not answered within {} s", LOOK_MAX.as_secs())))
     });
+    let mut loses_by_promotion = false;
     let shards = match agreed {
-        Ok(journals) => shard_statuses(settings.shards, &view, &journals, &bucket).await,
+        Ok(journals) => {
+            loses_by_promotion = journals.lose_by_promotion().await;
+            shard_statuses(settings.shards, &view, &journals, &bucket).await
+        }
         // An operator wants to see the nodes most when the database is away.
         Err(JoinError::Unreachable { why } | JoinError::Database { why }) => {
             let unseen = || Kept { flaw: Some(why.clone()), ..Kept::default() };
@@ -333,6 +348,7 @@ pub async fn status(servers: &Servers, journals: &Journals) -> Result<Status, Jo
         nodes,
         shards,
         is_in_database: settings.database.is_some(),
+        loses_by_promotion,
         subject_keys,
         clock_difference_ms,
         refused: settings.refused.map(|refused| refused.why),
@@ -449,6 +465,7 @@ mod tests {
             nodes: vec![node],
             shards: vec![shard(0), shard(1)],
             is_in_database: false,
+            loses_by_promotion: false,
             subject_keys: Some(["h1", "h2", "h3"].map(replica).to_vec()),
             clock_difference_ms: 3,
             refused: None,
@@ -459,7 +476,7 @@ mod tests {
     fn each_thing_that_is_wrong_is_named_and_the_worst_first() {
         assert_eq!(sound().problems(), []);
         let mut status = sound();
-        status.clock_difference_ms = 1_001;
+        (status.clock_difference_ms, status.loses_by_promotion) = (1_001, true);
         let (name, version) = ("b".to_owned(), "0.2.0".to_owned());
         status.nodes.push(NodeStatus { name, version, is_waiting: true, ..status.nodes[0].clone() });
         status.shards[0].replicas[2] = Replica { server: "h3".to_owned(), is_current: false, lag: 9 };
@@ -471,6 +488,7 @@ mod tests {
         (keys[1].is_current, keys[1].lag) = (false, 4);
         let expected = [
             Problem::Missing { shard: 1, missing: 2 },
+            Problem::LosesByPromotion,
             Problem::Unserved { shard: 1 },
             Problem::FewReplicas { shard: 1, replicas: 2 },
             Problem::Lagging { shard: 0, server: "h3".to_owned(), lag: 9 },

@@ -129,7 +129,7 @@ impl RemoteBuilder for TableBuilder {
     type Error = BuildError;
 
     async fn push(&mut self, group: Group) -> Result<(), BuildError> {
-        let Session { connection, statements } = &*self.session;
+        let Session { connection, statements, .. } = &*self.session;
         let mut begin = Some(if self.has_groups { "RELEASE SAVEPOINT g; SAVEPOINT g" } else { "SAVEPOINT g" });
         for part in parts(self.numbering.number(group)?, LIMITS) {
             let part = remote::Group::of(part);

@@ -97,6 +97,22 @@ impl Database {
         take_over::identity(&self.server, Instant::now() + OPEN_MAX).await
     }
 
+    /// Whether the address names several hosts, and commits wait for none of them: a standby that is promoted lacks what was acknowledged last,
+    /// and nobody can tell but the writer of it.
+    ///
+    /// # Errors
+    /// As [`Postgres::look`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// # Panics
+    /// As [`Postgres::open`].
+    pub async fn loses_by_promotion(&self) -> Result<bool, OpenError> {
+        let may_be_promoted = self.server.has_several_hosts();
+        Ok(may_be_promoted && !take_over::waits_for_standbys(&self.server, Instant::now() + OPEN_MAX).await?)
+    }
+
     /// Gives the tables an identity, if they have none, and makes them if there are none; the one that they have. From then on a journal there is
     /// written only by those who [name it](Options::identity).
     ///

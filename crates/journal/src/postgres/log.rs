@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -13,6 +14,7 @@ use super::reign::Reign;
 use super::send::{Answer, Found, Next, Sending};
 use super::session::{Connection, Session, Slot, Statements};
 use super::wire::{checksum, signed, unsigned};
+use super::{OpenError, take_over};
 use crate::journal::ReadError;
 use crate::record::{EntityKey, Position};
 use crate::remote::{Fate, Group, Log, Place};
@@ -125,7 +127,10 @@ impl Table {
             Ok(session) => session,
             Err(cause) => return Answer::Refused { why: cause.to_string() },
         };
-        let Session { connection, statements } = &*session;
+        if let Err(cause) = self.see_end(&session).await {
+            return Answer::Refused { why: cause.to_string() };
+        }
+        let Session { connection, statements, .. } = &*session;
         connection.begin();
         let inserted = columns.insert(connection, statements, self.reign.shard);
         let answer = match timeout(time_out, inserted).await {
@@ -141,9 +146,31 @@ impl Table {
         answer
     }
 
+    /// Looks once over each session whether all that is durable is where it leads: behind records that a promoted standby lacks, others would hide
+    /// that.
+    async fn see_end(&self, session: &Session) -> Result<(), OpenError> {
+        if session.is_whole.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (shard, durable) = (self.reign.shard, self.reign.durable());
+        let seen = timeout(LOOK_MAX, take_over::last_position(&session.connection, shard, durable)).await;
+        match seen.unwrap_or_else(|_| Err(OpenError::late(LOOK_MAX))) {
+            Ok(_) => session.is_whole.store(true, Ordering::Relaxed),
+            // The next attempt looks for the one that has all, which may be another server by then.
+            Err(cause) => {
+                session.connection.abandon();
+                return Err(cause);
+            }
+        }
+        Ok(())
+    }
+
     /// What stands at the position `first`, after all that was under way there.
     async fn look(&self, first: u64) -> Found {
         let Ok(session) = self.slot.get().await else { return Found::Unseen };
+        if self.see_end(&session).await.is_err() {
+            return Found::Unseen;
+        }
         if let Ok(Ok(found)) = timeout(LOOK_MAX, self.see(&session, first)).await {
             return found;
         }
@@ -152,7 +179,7 @@ impl Table {
     }
 
     async fn see(&self, session: &Session, first: u64) -> Result<Found, tokio_postgres::Error> {
-        let Session { connection, statements } = session;
+        let Session { connection, statements, .. } = session;
         connection.begin();
         let shard = i32::from(self.reign.shard);
         let owner = connection.client.query(&statements.owner, &[&shard]).await?;

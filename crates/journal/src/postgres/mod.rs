@@ -217,6 +217,11 @@ impl OpenError {
         if self.is_unsafe() { CheckError::Unsafe { why } } else { CheckError::Unavailable { why } }
     }
 
+    /// No server has answered within `time`.
+    fn late(time: Duration) -> Self {
+        Self::unreachable(format!("the server has not answered within {} s", time.as_secs()))
+    }
+
     #[expect(clippy::needless_pass_by_value, reason = "errors come like this")]
     fn unreachable(why: impl ToString) -> Self {
         Self::Unreachable { why: why.to_string() }
@@ -263,8 +268,15 @@ impl Postgres {
     /// # Panics
     /// If it is polled outside of a tokio runtime with its timers and its network.
     pub async fn open(options: Options) -> Result<Self, OpenError> {
-        let shard = options.shard;
-        Database::new(options)?.open(shard).await
+        let (shard, database) = (options.shard, Database::new(options)?);
+        let journal = database.open(shard).await?;
+        if database.loses_by_promotion().await? {
+            tracing::warn!(
+                "no commit waits for any of the other hosts in the address: one that is promoted lacks what was acknowledged last, unless \
+                 `synchronous_standby_names` names them"
+            );
+        }
+        Ok(journal)
     }
 
     /// Opens the journal to read what it has now, beside the process that writes it, which goes on. Records and snapshots are refused: to this

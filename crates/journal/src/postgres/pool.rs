@@ -62,7 +62,7 @@ async fn ask_once(
     statement: fn(&Statements) -> &Statement,
     parameters: Parameters<'_>,
 ) -> Result<Vec<Row>, ReadError> {
-    let Session { connection, statements } = session;
+    let Session { connection, statements, .. } = session;
     let asked = connection.client.query(statement(statements), parameters);
     let why = match timeout(ANSWER_MAX, asked).await {
         Ok(Ok(rows)) => return Ok(rows),
@@ -73,7 +73,7 @@ async fn ask_once(
             }
             why
         }
-        Err(cause) => cause.to_string(),
+        Err(_) => format!("the server has not answered within {} s", ANSWER_MAX.as_secs()),
     };
     connection.abandon();
     Err(ReadError::Unavailable { why })

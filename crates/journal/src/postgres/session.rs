@@ -82,11 +82,16 @@ impl Server {
         if config.get_keepalives_interval().is_none() {
             config.keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE).keepalives_retries(3);
         }
-        // One of several may be a standby now.
-        if config.get_hosts().len().max(config.get_hostaddrs().len()) > 1 {
-            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        let mut server = Self { config, tls, security, schema, identity: options.identity.clone() };
+        if server.has_several_hosts() {
+            server.config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
-        Ok(Self { config, tls, security, schema, identity: options.identity.clone() })
+        Ok(server)
+    }
+
+    /// Whether the address names several hosts, of which one takes writes and the others may be standbys.
+    pub(super) fn has_several_hosts(&self) -> bool {
+        self.config.get_hosts().len().max(self.config.get_hostaddrs().len()) > 1
     }
 
     /// A connection to a server that is as it must be.
@@ -195,6 +200,8 @@ impl Drop for Connection {
 pub(super) struct Session {
     pub(super) connection: Connection,
     pub(super) statements: Statements,
+    /// Whether the writer has seen there all that it knows to be durable.
+    pub(super) is_whole: AtomicBool,
 }
 
 /// What is asked.
@@ -281,8 +288,8 @@ impl Slot {
         *slot = None;
         let connection = self.server.connect().await?;
         let prepared = timeout(READY_MAX, Statements::prepare(&connection.client)).await;
-        let statements = prepared.map_err(OpenError::unreachable)?.map_err(OpenError::of)?;
-        let session = Arc::new(Session { connection, statements });
+        let statements = prepared.map_err(|_| OpenError::late(READY_MAX))?.map_err(OpenError::of)?;
+        let session = Arc::new(Session { connection, statements, is_whole: AtomicBool::new(false) });
         *slot = Some(Arc::clone(&session));
         Ok(session)
     }

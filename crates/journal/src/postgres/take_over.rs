@@ -66,10 +66,7 @@ where
     F: Future<Output = Result<T, OpenError>>,
 {
     loop {
-        let answer = timeout(ANSWER_MAX, once()).await.unwrap_or_else(|_| {
-            let why = format!("the server has not answered within {} s", ANSWER_MAX.as_secs());
-            Err(OpenError::Unreachable { why })
-        });
+        let answer = timeout(ANSWER_MAX, once()).await.unwrap_or_else(|_| Err(OpenError::late(ANSWER_MAX)));
         match answer {
             Err(cause @ OpenError::Unreachable { .. }) if Instant::now() < deadline => {
                 tracing::debug!(%cause, "the journal was not opened; trying again");
@@ -78,6 +75,16 @@ where
             answer => return answer,
         }
     }
+}
+
+/// Whether commits on the server wait for standbys.
+pub(super) async fn waits_for_standbys(server: &Server, deadline: Instant) -> Result<bool, OpenError> {
+    until(deadline, || waits_for_standbys_once(server)).await
+}
+
+async fn waits_for_standbys_once(server: &Server) -> Result<bool, OpenError> {
+    let query = "SELECT current_setting('synchronous_standby_names') <> '' AS does";
+    Ok(server.connect().await?.client.query_one(query, &[]).await.map_err(OpenError::of)?.get("does"))
 }
 
 async fn identity_once(server: &Server) -> Result<Option<String>, OpenError> {
@@ -137,7 +144,7 @@ async fn owner(connection: &Connection, shard: u16) -> Result<Option<(u64, u64)>
 }
 
 /// The last position, which is not before `known`.
-async fn last_position(connection: &Connection, shard: u16, known: u64) -> Result<u64, OpenError> {
+pub(super) async fn last_position(connection: &Connection, shard: u16, known: u64) -> Result<u64, OpenError> {
     let query = "SELECT coalesce(max(pos), 0) AS last FROM records WHERE shard = $1";
     let row = connection.client.query_one(query, &[&i32::from(shard)]).await.map_err(OpenError::of)?;
     let found = unsigned(row.get("last")).unwrap_or(0);

@@ -5,6 +5,7 @@ mod contract_postgres;
 mod failures;
 mod looking;
 mod nodes;
+mod promotion;
 #[path = "../remote/records.rs"]
 mod records;
 mod security;

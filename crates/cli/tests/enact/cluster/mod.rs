@@ -12,6 +12,8 @@ mod members;
 mod personal;
 mod registers;
 mod servers;
+#[cfg(feature = "postgres")]
+mod standbys;
 mod traces;
 mod workload;
 
@@ -39,6 +41,8 @@ struct Place {
     nats: Vec<Server>,
     /// What keeps the journals of the shards, if the servers of NATS do not.
     database: Option<postgres::Server>,
+    /// What can be promoted when the database is lost.
+    standbys: Vec<postgres::Server>,
     spec: PathBuf,
     directory: TempDir,
 }
@@ -71,7 +75,7 @@ impl Place {
     fn over(nats: Vec<Server>, directory: TempDir) -> Self {
         let spec = directory.path().join("bank.rebel");
         std::fs::write(&spec, BANK).expect("writable");
-        Self { nats, database: None, spec, directory }
+        Self { nats, database: None, standbys: Vec::new(), spec, directory }
     }
 
     /// Where the journals of the shards are: words for each command.
@@ -80,7 +84,8 @@ impl Place {
     }
 
     fn nodes_over(&self, servers: &str) -> Vec<String> {
-        words(servers, self.database.as_ref().map(postgres::Server::address))
+        let ports: Vec<u16> = self.database.iter().chain(&self.standbys).map(postgres::Server::port).collect();
+        words(servers, (!ports.is_empty()).then(|| postgres::Server::address_at_any(&ports)))
     }
 
     /// Runs `enact cluster WORDS`; its status, and what it printed.
