@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_nats::{Client, Message};
 use serde_json::{Value, json};
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::inbox::Inbox;
@@ -21,6 +22,11 @@ impl Unanswered {
     #[expect(clippy::needless_pass_by_value, reason = "errors come like this")]
     pub(super) fn because(why: impl ToString) -> Self {
         Self(why.to_string())
+    }
+
+    /// Nothing has come within `time`.
+    pub(super) fn late(time: Duration) -> impl Fn(Elapsed) -> Self {
+        move |_| Self(format!("no server has answered within {time:?}"))
     }
 }
 
@@ -72,7 +78,8 @@ impl Direct {
 
     async fn one(&self, stream: &str, question: &Value) -> Result<Option<Stored>, Unanswered> {
         let asked = self.client.request(subject(stream), question.to_string().into());
-        let answer = timeout(SILENCE_MAX, asked).await.map_err(Unanswered::because)?.map_err(Unanswered::because)?;
+        let answer =
+            timeout(SILENCE_MAX, asked).await.map_err(Unanswered::late(SILENCE_MAX))?.map_err(Unanswered::because)?;
         match answer.status.map(|status| status.as_u16()) {
             None => stored(answer).map(Some),
             Some(404) => Ok(None),
@@ -86,7 +93,7 @@ impl Direct {
         asked.await.map_err(Unanswered::because)?;
         let mut messages = Vec::new();
         loop {
-            let answer = timeout(SILENCE_MAX, answers.next()).await.map_err(Unanswered::because)?;
+            let answer = timeout(SILENCE_MAX, answers.next()).await.map_err(Unanswered::late(SILENCE_MAX))?;
             let answer = answer.ok_or_else(|| Unanswered::because("the connection is closed"))?;
             match answer.status.map(|status| status.as_u16()) {
                 None => messages.push(stored(answer)?),

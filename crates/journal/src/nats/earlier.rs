@@ -75,7 +75,7 @@ async fn list(client: &Client, names: &Names, reign: &Arc<Reign>) -> Result<Opti
 /// What a server says of a stream.
 async fn ask(client: &Client, stream: &str, question: &Value) -> Result<Message, Unanswered> {
     let asked = client.request(format!("$JS.API.STREAM.INFO.{stream}"), question.to_string().into());
-    timeout(ANSWER_MAX, asked).await.map_err(Unanswered::because)?.map_err(Unanswered::because)
+    timeout(ANSWER_MAX, asked).await.map_err(Unanswered::late(ANSWER_MAX))?.map_err(Unanswered::because)
 }
 
 /// Has `listing` take all pages of the subjects of a stream that match `filter`.

@@ -15,42 +15,52 @@ use tokio::task::{JoinHandle, block_in_place};
 use super::{ACCOUNTS, Place, balance, balances, open_all, serves};
 use crate::served::{Served, program};
 
-const SHARDS: u16 = 3;
+pub(super) const SHARDS: u16 = 3;
 /// How many payments have been acknowledged when the backup begins, at least.
-const PAID_MIN: usize = 200;
+pub(super) const PAID_MIN: usize = 200;
 
 /// A node of three shards.
-fn command(place: &Place, node: &str) -> Command {
+pub(super) fn command(place: &Place, node: &str) -> Command {
     let mut command = place.command(node);
     command.args(["--shards", &SHARDS.to_string()]);
     command
 }
 
 /// Runs `enact cluster WORDS`; its status and all that it said.
-fn cluster(words: &[&str]) -> (Option<i32>, String) {
+pub(super) fn cluster(words: &[&str]) -> (Option<i32>, String) {
     let Output { status, stdout, stderr } = program().arg("cluster").args(words).output().expect("it ends");
     let text = [stdout, stderr].map(|said| String::from_utf8(said).expect("UTF-8")).concat();
     (status.code(), text)
 }
 
 /// Clients that let accounts pay each other, and the transactions that were acknowledged to them.
-struct Payers {
+pub(super) struct Payers {
     is_over: Arc<AtomicBool>,
     paid: Arc<Mutex<BTreeSet<String>>>,
     clients: Vec<JoinHandle<()>>,
 }
 
 impl Payers {
-    fn of(nodes: &[&Served]) -> Self {
+    pub(super) fn of(nodes: &[&Served]) -> Self {
+        Self::told(nodes, &[StatusCode::SERVICE_UNAVAILABLE])
+    }
+
+    /// Those of nodes that may lose each other, or their servers: what is under way then is in doubt.
+    pub(super) fn of_disturbed(nodes: &[&Served]) -> Self {
+        Self::told(nodes, &[StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT])
+    }
+
+    /// Clients that may be told these failures.
+    fn told(nodes: &[&Served], failures: &'static [StatusCode]) -> Self {
         let (is_over, paid) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<BTreeSet<String>>>::default());
         let clients = (0..6).map(|client| {
             let (is_over, paid, base) = (Arc::clone(&is_over), Arc::clone(&paid), nodes[client % nodes.len()].url(""));
-            tokio::spawn(pay(client, base, is_over, paid))
+            tokio::spawn(pay(client, base, failures, is_over, paid))
         });
         Self { is_over: Arc::clone(&is_over), paid: Arc::clone(&paid), clients: clients.collect() }
     }
 
-    async fn paid(&self, count: usize) -> BTreeSet<String> {
+    pub(super) async fn paid(&self, count: usize) -> BTreeSet<String> {
         loop {
             let paid = self.paid.lock().expect("unharmed").clone();
             if paid.len() >= count {
@@ -60,7 +70,7 @@ impl Payers {
         }
     }
 
-    async fn end(self) {
+    pub(super) async fn end(self) {
         self.is_over.store(true, Ordering::Relaxed);
         for client in self.clients {
             client.await.expect("it ends");
@@ -68,7 +78,13 @@ impl Payers {
     }
 }
 
-async fn pay(client: usize, base: String, is_over: Arc<AtomicBool>, paid: Arc<Mutex<BTreeSet<String>>>) {
+async fn pay(
+    client: usize,
+    base: String,
+    failures: &[StatusCode],
+    is_over: Arc<AtomicBool>,
+    paid: Arc<Mutex<BTreeSet<String>>>,
+) {
     let http = reqwest::Client::new();
     for n in 0.. {
         let (from, to) = ((client * 5 + n * 7) % ACCOUNTS, (client + n * 5 + 1) % ACCOUNTS);
@@ -81,7 +97,7 @@ async fn pay(client: usize, base: String, is_over: Arc<AtomicBool>, paid: Arc<Mu
         if status == StatusCode::OK {
             paid.lock().expect("unharmed").insert(body["transaction"].as_str().expect("an id").to_owned());
         } else {
-            let is_known = status == StatusCode::SERVICE_UNAVAILABLE || body["detail"] == "insufficient funds";
+            let is_known = failures.contains(&status) || body["detail"] == "insufficient funds";
             assert!(is_known, "{status}: {body}");
         }
         if is_over.load(Ordering::Relaxed) {
@@ -91,10 +107,10 @@ async fn pay(client: usize, base: String, is_over: Arc<AtomicBool>, paid: Arc<Mu
 }
 
 /// The time of a transaction, and its events by their names.
-type Transaction = (String, Vec<String>);
+pub(super) type Transaction = (String, Vec<String>);
 
 /// The transactions in all shards.
-fn exported(servers: &str) -> BTreeMap<String, Transaction> {
+pub(super) fn exported(servers: &str) -> BTreeMap<String, Transaction> {
     let mut transactions = BTreeMap::<String, Transaction>::new();
     for shard in 0..SHARDS {
         let mut export = program();
@@ -120,7 +136,7 @@ fn assert_whole(transactions: &BTreeMap<String, Transaction>) {
 }
 
 /// Waits until what was decided and not told, or promised and not decided, is taken up in a cluster that was restored.
-async fn settled(node: &Served, place: &Place) {
+pub(super) async fn settled(node: &Served, place: &Place) {
     let total = 100 * i64::try_from(ACCOUNTS).expect("few");
     while balances(node).await.values().sum::<i64>() != total {}
     let audited = || block_in_place(|| place.audit(&["--cluster", &place.servers()]));

@@ -7,6 +7,7 @@ mod database;
 mod deploy;
 mod faults;
 mod insistent;
+mod interrupted;
 mod links;
 mod members;
 mod personal;
