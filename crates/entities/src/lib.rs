@@ -101,6 +101,7 @@
 
 mod admission;
 mod audit;
+mod by_key;
 mod changes;
 mod coordinator;
 mod engine;

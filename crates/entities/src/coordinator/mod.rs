@@ -54,7 +54,6 @@
 //! participants, which are told again.
 
 mod answers;
-mod by_key;
 mod plan;
 mod recovery;
 mod transaction;

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 
 use enact_rebel::{Value, in_order};
 
-use super::by_key::ByKey;
 use crate::EntityKey;
+use crate::by_key::ByKey;
 use crate::model::{Action, Asked, Call, Calls, Model, Question, Work};
 use crate::reason::{Caller, Reason, Refusal};
 use crate::tx::Timestamp;

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use enact_rebel::Value;
 
 use super::Begin;
-use super::by_key::ByKey;
 use super::plan::{Bounds, Inquiries, Known, Learned, Lesson, Plan};
 use crate::EntityKey;
 use crate::admission::{Answer, Branch, EarlyRelease, Rejection, Request, Unanswered};
+use crate::by_key::ByKey;
 use crate::message::{Precommit, Prepare, Said, Vote};
 use crate::model::{Action, Call, Model, Question, Work};
 use crate::participant::Durability;

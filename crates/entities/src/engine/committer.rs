@@ -174,7 +174,9 @@ impl<J: Journal> Committer<J> {
         submitted: impl FnOnce(),
     ) -> Result<(Vec<Seq>, Position), CommitError> {
         loop {
-            progress.wait(Stage::Journal, self.locate(&appends)).await??;
+            if !self.is_located(&appends) {
+                progress.wait(Stage::Journal, self.locate(&appends)).await??;
+            }
             let settled = self.settled.notified();
             match self.submit(&mut appends, &mut answered, progress)? {
                 Submission::UnderWay { append, seqs, mut passage } => {
@@ -198,6 +200,12 @@ impl<J: Journal> Committer<J> {
                 Submission::Forsaken => return Err(CommitError::Forsaken),
             }
         }
+    }
+
+    /// Whether all entities have been appended to or loaded in this generation.
+    fn is_located(&self, appends: &[Append]) -> bool {
+        let generation = self.state.lock().generation;
+        appends.iter().all(|append| append.tail.0.lock().is_known(generation))
     }
 
     /// Learns where the entities are that have not been appended to in this generation.

@@ -34,6 +34,7 @@ use super::timers::Note;
 use super::turns::Answer;
 use super::{Command, FAR, GRACE, Receipt, Shared, Ticket, moment};
 use crate::admission::Decision;
+use crate::by_key::ByKey;
 use crate::coordinator::{
     Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, CoordinatorSnapshot, Reply,
 };
@@ -56,9 +57,7 @@ pub(super) struct Transaction<M: Model, J: Journal> {
     told: Option<Result<Receipt, SubmitError>>,
     progress: Arc<Progress>,
     /// Every entity that was asked, until the transaction ends.
-    held: BTreeMap<EntityKey, Arc<Live<M, J>>>,
-    /// Where the records of this transaction stand, by entity.
-    committed_at: BTreeMap<EntityKey, Seq>,
+    held: ByKey<Held<M, J>>,
     /// Acknowledgements of decisions that have not been taken up yet.
     acks: Vec<Answer<()>>,
     /// Whether the one entity that was asked told it to stand in line, so that its acknowledgement is waited for.
@@ -74,6 +73,13 @@ pub(super) struct Transaction<M: Model, J: Journal> {
     inbox: Option<Inbox<M::Event>>,
     /// Nothing once its client has been told.
     ticket: Option<Ticket<M, J>>,
+}
+
+/// An entity that was asked.
+struct Held<M: Model, J: Journal> {
+    live: Arc<Live<M, J>>,
+    /// Where the record of the transaction stands there.
+    record: Option<Seq>,
 }
 
 /// What a coordinator still has to do when its client has been told: to tell participants elsewhere.
@@ -98,8 +104,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             engine,
             told: None,
             progress,
-            held: BTreeMap::new(),
-            committed_at: BTreeMap::new(),
+            held: ByKey::default(),
             acks: Vec::new(),
             in_line: false,
             at: Timestamp(0),
@@ -213,7 +218,9 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             deadline,
             idempotency: command.idempotency,
         };
-        let mut inputs = VecDeque::from([CoordinatorInput::Begin(begin)]);
+        // A few acknowledgements come at once.
+        let mut inputs = VecDeque::with_capacity(4);
+        inputs.push_back(CoordinatorInput::Begin(begin));
         loop {
             self.take_in(&mut coordinator, &mut inputs, &mut repeatable).await;
             if self.told.is_some() || self.inbox.is_none() {
@@ -235,9 +242,12 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             consume_budget().await;
             let mut outputs = coordinator.step(input, self.engine.clock.now());
             // The client hears last: its effects are then in every mailbox before anything that it asks next.
-            outputs.sort_by_key(|output| matches!(output, CoordinatorOutput::Reply { .. }));
-            for output in outputs {
-                inputs.extend(self.carry_out(output, repeatable).await);
+            let reply = outputs.iter().position(|output| matches!(output, CoordinatorOutput::Reply { .. }));
+            let reply = reply.map(|place| outputs.remove(place));
+            for output in outputs.into_iter().chain(reply) {
+                if let Some(input) = self.carry_out(output, repeatable).await {
+                    inputs.push_back(input);
+                }
             }
         }
     }
@@ -305,7 +315,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
     fn let_go(&mut self) {
         let (engine, tx) = (Arc::clone(&self.engine), self.tx);
         let (acks, held) = (std::mem::take(&mut self.acks), std::mem::take(&mut self.held));
-        let release = move || held.into_values().for_each(|live| engine.directory.release(&live));
+        let release = move || held.into_iter().for_each(|(_, held)| engine.directory.release(&held.live));
         if acks.is_empty() {
             return release();
         }
@@ -431,14 +441,16 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             Ok(live) => match self.progress.reach(live.stage()) {
                 Ok(()) => {
                     let clock = self.engine.clock;
-                    let mut answer = live.turn(|entity| entity.prepare(prepare));
-                    let vote = loop {
-                        match timeout(clock.until(tick_at), &mut answer).await {
-                            Ok(vote) => break vote,
-                            // The timer is of another clock, by which it may be early.
-                            Err(_) if clock.now() < tick_at => {}
-                            Err(_) => return CoordinatorInput::Tick,
-                        }
+                    let vote = match live.turn(|entity| entity.prepare(prepare)).here() {
+                        Ok(vote) => Ok(vote),
+                        Err(mut answer) => loop {
+                            match timeout(clock.until(tick_at), &mut answer).await {
+                                Ok(vote) => break vote,
+                                // The timer is of another clock, by which it may be early.
+                                Err(_) if clock.now() < tick_at => {}
+                                Err(_) => return CoordinatorInput::Tick,
+                            }
+                        },
                     };
                     match vote {
                         Ok(Ok(vote)) => vote,
@@ -454,11 +466,11 @@ impl<M: Model, J: Journal> Transaction<M, J> {
     }
 
     fn hold(&mut self, key: &EntityKey) -> Result<Arc<Live<M, J>>, EntityError> {
-        if let Some(live) = self.held.get(key) {
-            return Ok(Arc::clone(live));
+        if let Some(held) = self.held.get(key) {
+            return Ok(Arc::clone(&held.live));
         }
         let live = self.engine.directory.get(key)?;
-        self.held.insert(key.clone(), Arc::clone(&live));
+        self.held.insert(key.clone(), Held { live: Arc::clone(&live), record: None });
         Ok(live)
     }
 
@@ -469,10 +481,10 @@ impl<M: Model, J: Journal> Transaction<M, J> {
 
     /// Tells a decision. That an entity has taken it up is its acknowledgement; of a commit in line, that it has been applied.
     async fn tell(&mut self, to: &EntityKey, decide: Decide) -> Option<CoordinatorInput<M::Event>> {
-        let live = self.held.get(to)?;
+        let Held { live, record } = self.held.get(to)?;
         let (tx, attempt, coordinator, slot) = (decide.tx, decide.attempt, decide.coordinator.clone(), decide.slot);
         let commits = decide.decision == Decision::Commit;
-        let record = self.committed_at.get(to).copied();
+        let record = *record;
         let ack = live.turn(move |entity| entity.decide(decide, record));
         let slot = slot.filter(|_| commits);
         if slot.is_none() || !self.in_line {
@@ -517,7 +529,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
                 kept = Some((entries.len() - 1, record));
                 continue;
             }
-            let held = self.held.get(&key);
+            let held = self.held.get(&key).map(|held| &held.live);
             held.into_iter().for_each(|live| record.note_first_undecided(live.order.first_undecided()));
             let encoded = || (Kind(record.kind()), record.encode());
             match held {
@@ -539,7 +551,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         entries.extend(notes.iter().map(Note::append::<M::Event>));
         let release = || {
             for (to, precommit) in early.precommits {
-                if let Some(live) = self.held.get(&to) {
+                if let Some(Held { live, .. }) = self.held.get(&to) {
                     drop(live.turn(move |entity| entity.precommit(precommit)));
                 }
             }
@@ -558,7 +570,9 @@ impl<M: Model, J: Journal> Transaction<M, J> {
                     elsewhere.has_settled();
                 }
                 notes.iter().zip(&seqs[keys.len()..]).for_each(|(note, &seq)| self.engine.timers.noted(note, seq));
-                self.committed_at = keys.into_iter().zip(seqs).collect();
+                for (key, seq) in keys.iter().zip(seqs) {
+                    self.held.get_mut(key).into_iter().for_each(|held| held.record = Some(seq));
+                }
                 span.into_iter().for_each(|span| self.engine.counts.committed(span));
                 Written::Durable
             }

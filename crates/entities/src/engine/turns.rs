@@ -207,6 +207,14 @@ impl<T> Answer<T> {
         (owed, Self::Later(awaited))
     }
 
+    /// The answer, if it is here.
+    pub(super) fn here(self) -> Result<T, Self> {
+        match self {
+            Self::Now(Some(answer)) => Ok(answer),
+            other => Err(other),
+        }
+    }
+
     /// Itself, unless it is here.
     pub(super) fn unless_here(self) -> Option<Self> {
         (!matches!(self, Self::Now(_))).then_some(self)
@@ -281,6 +289,15 @@ mod tests {
         for number in 1..=3 {
             assert!(matches!(push(&turns, number), Answer::Now(Some(length)) if length == number as usize));
         }
+    }
+
+    #[test]
+    fn an_answer_is_here_unless_it_is_owed() {
+        assert!(matches!(Answer::now(1).here(), Ok(1)));
+        let (owed, answer) = Answer::later();
+        let answer = answer.here().expect_err("it is owed");
+        owed.send(2).expect("it is awaited");
+        assert_eq!(runtime().block_on(answer), Ok(2));
     }
 
     /// More than a thread takes in a row, so that the last ones happen in a task.

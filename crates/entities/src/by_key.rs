@@ -10,7 +10,7 @@ use crate::EntityKey;
 /// # Complexity
 /// A value is found in O(log n), and entered in O(1) if its key is the last, otherwise in O(n).
 #[derive(Debug)]
-pub(super) struct ByKey<T>(Vec<(EntityKey, T)>);
+pub(crate) struct ByKey<T>(Vec<(EntityKey, T)>);
 
 impl<T> Default for ByKey<T> {
     fn default() -> Self {
@@ -29,17 +29,22 @@ impl<T> ByKey<T> {
         }
     }
 
-    pub(super) fn get(&self, key: &EntityKey) -> Option<&T> {
+    pub(crate) fn get(&self, key: &EntityKey) -> Option<&T> {
         let place = self.place(key).ok()?;
         Some(&self.0[place].1)
     }
 
-    pub(super) fn has(&self, key: &EntityKey) -> bool {
+    pub(crate) fn get_mut(&mut self, key: &EntityKey) -> Option<&mut T> {
+        let place = self.place(key).ok()?;
+        Some(&mut self.0[place].1)
+    }
+
+    pub(crate) fn has(&self, key: &EntityKey) -> bool {
         self.place(key).is_ok()
     }
 
     /// Enters a value, in the place of the one that the key had.
-    pub(super) fn insert(&mut self, key: EntityKey, value: T) {
+    pub(crate) fn insert(&mut self, key: EntityKey, value: T) {
         match self.place(&key) {
             Ok(place) => self.0[place].1 = value,
             Err(place) => self.0.insert(place, (key, value)),
@@ -47,36 +52,36 @@ impl<T> ByKey<T> {
     }
 
     /// Takes the value of `key` out, if it is like this.
-    pub(super) fn remove_if(&mut self, key: &EntityKey, is_meant: impl FnOnce(&T) -> bool) -> Option<T> {
+    pub(crate) fn remove_if(&mut self, key: &EntityKey, is_meant: impl FnOnce(&T) -> bool) -> Option<T> {
         let place = self.place(key).ok()?;
         is_meant(&self.0[place].1).then(|| self.0.remove(place).1)
     }
 
     /// Takes all out that are like this.
-    pub(super) fn extract_if(
+    pub(crate) fn extract_if(
         &mut self,
         is_meant: impl Fn(&EntityKey, &T) -> bool,
     ) -> impl Iterator<Item = (EntityKey, T)> {
         self.0.extract_if(.., move |(key, value)| is_meant(key, value))
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn last_key(&self) -> Option<&EntityKey> {
+    pub(crate) fn last_key(&self) -> Option<&EntityKey> {
         self.0.last().map(|(key, _)| key)
     }
 
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&EntityKey, &T)> + Clone {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&EntityKey, &T)> + Clone {
         self.0.iter().map(|(key, value)| (key, value))
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (&EntityKey, &mut T)> {
+    pub(crate) fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (&EntityKey, &mut T)> {
         self.0.iter_mut().map(|(key, value)| (&*key, value))
     }
 
-    pub(super) fn values(&self) -> impl ExactSizeIterator<Item = &T> {
+    pub(crate) fn values(&self) -> impl ExactSizeIterator<Item = &T> {
         self.0.iter().map(|(_, value)| value)
     }
 }
@@ -124,6 +129,9 @@ mod tests {
                     removed.map(|_| map.remove(&key));
                 }
                 prop_assert_eq!((by_key.get(&key), by_key.has(&key)), (map.get(&key), map.contains_key(&key)));
+                if let (Some(here), Some(there)) = (by_key.get_mut(&key), map.get_mut(&key)) {
+                    (*here, *there) = (here.wrapping_add(1), there.wrapping_add(1));
+                }
                 prop_assert_eq!((by_key.is_empty(), by_key.last_key()), (map.is_empty(), map.keys().next_back()));
                 prop_assert!(by_key.iter().eq(map.iter()));
             }
