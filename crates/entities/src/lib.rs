@@ -111,6 +111,7 @@ mod participant;
 mod reason;
 mod rebel;
 mod record;
+mod small_map;
 mod tx;
 
 pub use enact_journal::{EntityKey, Volume};

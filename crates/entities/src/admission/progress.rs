@@ -14,7 +14,7 @@
 //! the interval nor relations, and every verdict is one of all outcomes, each of which is judged by what it is. Events that
 //! leave every invariant holding end this for good: what follows from a sound state is sound, in all outcomes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use indexmap::IndexSet;
@@ -28,6 +28,7 @@ use super::interval::{Interval, Taken};
 use super::manners::Manners;
 use super::release::Release;
 use crate::model::{Change, Field, Model, Place, Term};
+use crate::small_map::SmallMap;
 use crate::tx::{Slot, TxId};
 
 /// Evaluations of events that a verdict may take for each outcome that is looked at: enough for one open event beside it.
@@ -46,7 +47,7 @@ pub(super) struct Progress<M: Model> {
     pub(super) entries: VecDeque<Entry<M>>,
     /// How many entries, from the first one on, have outcomes that are known.
     known: usize,
-    slots: BTreeMap<TxId, Slot>,
+    slots: SmallMap<TxId, Slot>,
     pub(super) open: usize,
     /// How many of the open ones are released.
     pub(super) released: usize,
@@ -119,7 +120,7 @@ impl<M: Model> Progress<M> {
             nothing: None,
             entries: VecDeque::new(),
             known: 0,
-            slots: BTreeMap::new(),
+            slots: SmallMap::new(),
             open: 0,
             released: 0,
             line: 0,
@@ -152,7 +153,6 @@ impl<M: Model> Progress<M> {
     pub(super) fn rest(&mut self) {
         if self.entries.is_empty() {
             self.entries = VecDeque::new();
-            self.slots = BTreeMap::new();
             if std::mem::take(&mut self.is_laid_out) {
                 self.interval = Interval::default();
                 self.manners = Manners::default();

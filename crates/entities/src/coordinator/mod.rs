@@ -58,7 +58,7 @@ mod plan;
 mod recovery;
 mod transaction;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -75,6 +75,7 @@ use crate::model::{Action, Call, Model};
 use crate::participant::{Durability, WriteId, Written};
 use crate::reason::{Reason, Refusal};
 use crate::record::{AnswerRecord, Done, Idempotency, Record};
+use crate::small_map::SmallMap;
 use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
 
 /// How a coordinator behaves.
@@ -245,12 +246,12 @@ pub struct Coordinator<M: Model> {
     model: Arc<M>,
     key: EntityKey,
     options: CoordinatorOptions,
-    transactions: BTreeMap<TxId, Box<Transaction<M::Event>>>,
+    transactions: SmallMap<TxId, Box<Transaction<M::Event>>>,
     /// When each transaction wants to be woken.
-    timers: BTreeSet<(Millis, TxId)>,
-    writes: BTreeMap<WriteId, TxId>,
+    timers: SmallMap<(Millis, TxId), ()>,
+    writes: SmallMap<WriteId, TxId>,
     /// The participants that are told to give a forgotten transaction up as soon as the record that allows it is durable.
-    dismissals: BTreeMap<WriteId, Dismissal>,
+    dismissals: SmallMap<WriteId, Box<Dismissal>>,
     next_write: WriteId,
     answers: Answers,
     recent: Recent<Reply>,
@@ -292,10 +293,10 @@ impl<M: Model> Coordinator<M> {
         Self {
             model,
             key,
-            transactions: BTreeMap::new(),
-            timers: BTreeSet::new(),
-            writes: BTreeMap::new(),
-            dismissals: BTreeMap::new(),
+            transactions: SmallMap::new(),
+            timers: SmallMap::new(),
+            writes: SmallMap::new(),
+            dismissals: SmallMap::new(),
             next_write: WriteId(1),
             answers: Answers::new(options.answers_max),
             recent: Recent::new(options.recent_max),
@@ -333,7 +334,7 @@ impl<M: Model> Coordinator<M> {
 
     /// When the coordinator wants to be woken by [`CoordinatorInput::Tick`], if nothing happens before.
     pub fn next_deadline(&self) -> Option<Millis> {
-        self.timers.first().map(|&(wake, _)| wake)
+        self.timers.first().map(|(&(wake, _), ())| wake)
     }
 
     /// Takes one input and says what is to be done, in this order.
@@ -489,7 +490,7 @@ impl<M: Model> Coordinator<M> {
             self.timers.remove(&(before, tx));
         }
         if wake != Millis::NEVER {
-            self.timers.insert((wake, tx));
+            self.timers.insert((wake, tx), ());
         }
     }
 
@@ -564,7 +565,7 @@ impl<M: Model> Coordinator<M> {
     ) {
         if let (Some(slot), Said::Vote(_) | Said::Ask(_)) = (said.slot(), said) {
             let write = self.append(tx, vec![(self.key.clone(), Record::Barrier)], true, out);
-            self.dismissals.insert(write, Dismissal { tx, from, attempt, slot });
+            self.dismissals.insert(write, Box::new(Dismissal { tx, from, attempt, slot }));
         }
     }
 
@@ -711,7 +712,8 @@ impl<M: Model> Coordinator<M> {
             return self.halt(out);
         }
         let Some(tx) = self.writes.remove(&write) else { return };
-        if let Some(Dismissal { tx, from, attempt, slot }) = self.dismissals.remove(&write) {
+        if let Some(dismissal) = self.dismissals.remove(&write) {
+            let Dismissal { tx, from, attempt, slot } = *dismissal;
             if result == Written::Durable {
                 self.tell(&from, tx, attempt, Some(slot), Decision::Abort, out);
             }
@@ -801,7 +803,7 @@ impl<M: Model> Coordinator<M> {
     }
 
     fn tick(&mut self, now: Millis, out: &mut Outputs<M>) {
-        while let Some(&(wake, tx)) = self.timers.first()
+        while let Some((&(wake, tx), ())) = self.timers.first()
             && wake <= now
         {
             self.overdue(tx, now, out);
@@ -831,7 +833,7 @@ impl<M: Model> Coordinator<M> {
     /// Stops. What is being decided is in doubt; what is still voting has certainly not happened.
     fn halt(&mut self, out: &mut Outputs<M>) {
         self.halted = true;
-        for (&tx, transaction) in &self.transactions {
+        for (&tx, transaction) in self.transactions.iter() {
             let reply = match transaction.phase {
                 Phase::Voting | Phase::Early => Reply::NotRecorded,
                 Phase::Deciding | Phase::Refusing { .. } => Reply::InDoubt,

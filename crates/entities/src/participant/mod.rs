@@ -32,7 +32,6 @@ mod history;
 mod read;
 mod recovery;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -50,6 +49,7 @@ use crate::admission::{
 use crate::message::{Decide, Precommit, Prepare, Said, ToCoordinator, Vote};
 use crate::model::Model;
 use crate::record::{Pending, Prepared, Record, Snapshot};
+use crate::small_map::SmallMap;
 use crate::tx::{Attempt, Millis, Slot, TxId};
 
 /// How the promise of a participant is kept.
@@ -180,12 +180,12 @@ pub struct Participant<M: Model> {
     model: Arc<M>,
     ask_after: Millis,
     /// One per transaction that is delayed, open, or committed and not applied.
-    standings: BTreeMap<TxId, Standing>,
+    standings: SmallMap<TxId, Standing>,
     /// When each voted one asks for its decision.
-    asks: BTreeSet<(Millis, TxId)>,
+    asks: SmallMap<(Millis, TxId), ()>,
     /// Two-phase: committed here, and the record of it is not durable yet.
-    unacknowledged: BTreeMap<TxId, Unacknowledged>,
-    writes: BTreeMap<WriteId, (TxId, Slot)>,
+    unacknowledged: SmallMap<TxId, Box<Unacknowledged>>,
+    writes: SmallMap<WriteId, (TxId, Slot)>,
     next_write: WriteId,
     reads: Reads,
     halted: bool,
@@ -245,10 +245,10 @@ impl<M: Model> Participant<M> {
             admission: Admission::new(Arc::clone(&model), key, base, next_slot, strategy, limits),
             model,
             ask_after,
-            standings: BTreeMap::new(),
-            asks: BTreeSet::new(),
-            unacknowledged: BTreeMap::new(),
-            writes: BTreeMap::new(),
+            standings: SmallMap::new(),
+            asks: SmallMap::new(),
+            unacknowledged: SmallMap::new(),
+            writes: SmallMap::new(),
             next_write: WriteId(1),
             reads: Reads::default(),
             halted: false,
@@ -284,7 +284,7 @@ impl<M: Model> Participant<M> {
 
     /// When the participant wants to be woken by [`Input::Tick`], if nothing happens before.
     pub fn next_deadline(&self) -> Option<Millis> {
-        let ask = self.asks.first().map(|&(at, _)| at);
+        let ask = self.asks.first().map(|(&(at, _), ())| at);
         [ask, self.admission.next_deadline(), self.reads.next_deadline()].into_iter().flatten().min()
     }
 
@@ -327,10 +327,6 @@ impl<M: Model> Participant<M> {
     /// Gives the memory of empty collections back: one that has had an element keeps its room for more, which would be most of
     /// what an idle entity takes.
     fn rest(&mut self) {
-        self.standings = BTreeMap::new();
-        self.asks = BTreeSet::new();
-        self.unacknowledged = BTreeMap::new();
-        self.writes = BTreeMap::new();
         self.reads = Reads::default();
         self.admission.rest();
     }
@@ -435,7 +431,7 @@ impl<M: Model> Participant<M> {
         let ask_at = now + span;
         self.standing(tx).stage = Stage::Voted { ask_at, span };
         if ask_at != Millis::NEVER {
-            self.asks.insert((ask_at, tx));
+            self.asks.insert((ask_at, tx), ());
         }
     }
 
@@ -506,7 +502,8 @@ impl<M: Model> Participant<M> {
         match durability {
             Durability::Shared => self.acknowledge(tx, told, out),
             Durability::TwoPhase => {
-                self.unacknowledged.insert(tx, Unacknowledged { told, writing: true, is_past: false });
+                let commit = Unacknowledged { told, writing: true, is_past: false };
+                self.unacknowledged.insert(tx, Box::new(commit));
                 self.append(tx, slot, Record::Outcome { tx, slot, decision: Decision::Commit }, false, out);
             }
         }
@@ -541,7 +538,7 @@ impl<M: Model> Participant<M> {
         }
         let Decide { tx, attempt, coordinator, .. } = decide;
         let told = Told { attempt, slot, coordinator };
-        self.unacknowledged.insert(tx, Unacknowledged { told, writing: true, is_past: true });
+        self.unacknowledged.insert(tx, Box::new(Unacknowledged { told, writing: true, is_past: true }));
         self.append(tx, slot, Record::Outcome { tx, slot, decision: Decision::Commit }, false, out);
     }
 
@@ -629,7 +626,7 @@ impl<M: Model> Participant<M> {
     /// Asks for every decision of `coordinator`.
     fn ask_at_once(&mut self, coordinator: &EntityKey, now: Millis, out: &mut Outputs<M>) {
         let is_of_it = |tx: &TxId| self.standings[tx].coordinator == *coordinator;
-        let awaited: Vec<TxId> = self.asks.iter().map(|&(_, tx)| tx).filter(is_of_it).collect();
+        let awaited: Vec<TxId> = self.asks.keys().map(|&(_, tx)| tx).filter(is_of_it).collect();
         for tx in awaited {
             self.stop_asking(tx);
             self.ask_for(tx, out);
@@ -640,7 +637,9 @@ impl<M: Model> Participant<M> {
     /// Asks for every decision that is overdue.
     fn ask(&mut self, now: Millis, out: &mut Outputs<M>) {
         let longest = Millis(self.ask_after.0.saturating_mul(32));
-        while let Some(&(at, tx)) = self.asks.first().filter(|(at, _)| *at <= now) {
+        while let Some((&(at, tx), ())) = self.asks.first()
+            && at <= now
+        {
             self.asks.remove(&(at, tx));
             let Standing { stage: Stage::Voted { span, .. }, .. } = &self.standings[&tx] else {
                 unreachable!("{tx} asks for a decision it does not wait for at {}", self.key());
