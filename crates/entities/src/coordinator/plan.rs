@@ -139,6 +139,12 @@ impl<E: Eq> Plan<E> {
         self.part(key).map(|part| &part.work)
     }
 
+    /// Takes out what `key` is asked for.
+    pub(super) fn take_work(&mut self, key: &EntityKey) -> Option<Work<E>> {
+        let number = *self.numbers.get(key)?;
+        Some(std::mem::replace(&mut self.parts[number].work, Work::nothing()))
+    }
+
     /// What `key` is asked for, and whether its events call the same in every state, so that its vote tells nothing of what they
     /// call.
     pub(super) fn question(&self, key: &EntityKey) -> Option<(&Work<E>, bool)> {
@@ -276,6 +282,9 @@ impl<M: Model> Planner<'_, M> {
         let mut answers = Vec::new();
         let mut call = Call::event(key, self.known.model.answered(&event, &answers));
         let inquiries = self.known.inquiries;
+        if inquiries.is_empty() {
+            return Ok(call);
+        }
         let part = &self.plan.parts[number];
         let known = inquiries.get(&(call.key.clone(), part.events)).filter(|_| !part.work.partial);
         let Some(known) = known else { return Ok(call) };

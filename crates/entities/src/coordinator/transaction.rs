@@ -59,7 +59,8 @@ pub(super) struct Transaction<E> {
 #[derive(Debug)]
 struct Yes<E> {
     slot: Slot,
-    work: Work<E>,
+    /// What it has said yes to, until a new plan has been compared with it: otherwise that is what the plan asks it for.
+    work: Option<Work<E>>,
     state: Option<String>,
     /// What its first event returns.
     result: Option<Box<Value>>,
@@ -120,8 +121,11 @@ impl<E: Clone + Eq> Transaction<E> {
         let begin = Begin { tx, calls: Vec::new(), at, deadline: Millis::NEVER, idempotency };
         let Done { state, result } = result.unwrap_or_default();
         let yes = |(key, slot)| {
-            let (work, state, result) = (Work::nothing(), state.clone(), result.clone());
-            (key, Yes { slot, work, state, result, in_line: false, durability: Durability::TwoPhase, early: None })
+            let (state, result) = (state.clone(), result.clone());
+            (
+                key,
+                Yes { slot, work: None, state, result, in_line: false, durability: Durability::TwoPhase, early: None },
+            )
         };
         let yes = participants.into_iter().map(yes).collect();
         Self { attempt, yes, ..Self::new(begin) }
@@ -130,13 +134,17 @@ impl<E: Clone + Eq> Transaction<E> {
     /// Plans with all that is known, or if guesses contradict facts, with the facts alone.
     pub(super) fn replan<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<(), Refusal> {
         (self.is_new_plan, self.is_news) = (true, false);
-        self.plan = match self.known(model, &self.learned, bounds).plan() {
+        let plan = match self.known(model, &self.learned, bounds).plan() {
             Ok(plan) => plan,
             Err(_) => {
                 self.forget_guesses();
                 self.known(model, &self.learned, bounds).plan()?
             }
         };
+        let mut former = std::mem::replace(&mut self.plan, plan);
+        for (key, yes) in self.yes.iter_mut() {
+            yes.work = yes.work.take().or_else(|| former.take_work(key));
+        }
         Ok(())
     }
 
@@ -230,13 +238,12 @@ impl<E: Clone + Eq> Transaction<E> {
     ) {
         self.heard(&from);
         let Some((work, is_fixed)) = self.plan.question(&from) else { return };
-        let work = work.clone();
         let Answer { calls, answers, state, in_line } = answer;
-        let result = result_of(&work, &answers);
+        let result = result_of(work, &answers);
         let is_news = !answers.is_empty() || !is_fixed;
-        let news = is_news.then(|| Lesson::of(&work, calls, answers));
+        let news = is_news.then(|| Lesson::of(work, calls, answers));
         self.depends |= early.is_some_and(|early| early.depends_on.is_some());
-        self.yes.insert(from.clone(), Yes { slot, work, state, result, in_line, durability, early });
+        self.yes.insert(from.clone(), Yes { slot, work: None, state, result, in_line, durability, early });
         self.no.remove(&from);
         if let Some(news) = news {
             self.is_news |= self.learned.insert(from, news.clone()).as_ref() != Some(&news);
@@ -259,8 +266,11 @@ impl<E: Clone + Eq> Transaction<E> {
             return None;
         }
         let plan = &self.plan;
-        let changed = self.yes.extract_if(|key, yes| plan.work(key).is_some_and(|work| *work != yes.work));
-        let changed: Vec<_> = changed.map(|(key, yes)| (key, yes.slot)).collect();
+        let is_changed = |key: &EntityKey, yes: &Yes<E>| {
+            plan.work(key).is_some_and(|work| yes.work.as_ref().is_some_and(|given| given != work))
+        };
+        let changed: Vec<_> = self.yes.extract_if(is_changed).map(|(key, yes)| (key, yes.slot)).collect();
+        self.yes.iter_mut().for_each(|(_, yes)| yes.work = None);
         if !changed.is_empty() {
             self.attempt = self.attempt.next_round();
         }
@@ -441,9 +451,9 @@ impl<E: Clone + Eq> Transaction<E> {
 
     /// Takes the effects of those that share the journal, as each finds them there; they happen under `version` of the contract.
     pub(super) fn take_commits(&mut self, tx: TxId, version: u32) -> impl Iterator<Item = (EntityKey, Record<E>)> {
-        let at = self.at;
+        let (at, plan) = (self.at, &mut self.plan);
         let commit = move |(key, yes): (&EntityKey, &mut Yes<E>)| {
-            let events: Vec<E> = std::mem::replace(&mut yes.work, Work::nothing()).into_events().collect();
+            let events: Vec<E> = plan.take_work(key)?.into_events().collect();
             let is_written = yes.durability == Durability::Shared && !events.is_empty();
             is_written
                 .then(|| (key.clone(), Record::Committed { tx, slot: yes.slot, events, at, version, overlap: None }))
