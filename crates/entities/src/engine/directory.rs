@@ -30,6 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use enact_journal::{EntityKey, Journal};
 use enact_sync::Mutex;
 use indexmap::IndexMap;
+use indexmap::map::raw_entry_v1::{RawEntryApiV1, RawEntryMut};
 
 use super::Failure;
 use super::clock::Clock;
@@ -48,6 +49,7 @@ use crate::admission::Strategies;
 use crate::model::Model;
 use crate::participant::ParticipantOptions;
 
+/// A power of two.
 const SHARDS: usize = 64;
 
 /// How many entities one request looks at for one that can be put away.
@@ -93,6 +95,7 @@ impl<M: Model, J: Journal> Live<M, J> {
 
 pub(super) struct Directory<M: Model, J: Journal> {
     shards: Vec<Mutex<Shard<M, J>>>,
+    /// Of every shard, so that one hash finds the shard of a key and its place there.
     hasher: RandomState,
     bytes_max: usize,
     make: Maker<M, J>,
@@ -124,8 +127,9 @@ struct Shard<M: Model, J: Journal> {
 impl<M: Model, J: Journal> Directory<M, J> {
     /// A directory that puts idle entities away when all together take more than about `bytes_max`.
     pub(super) fn new(make: Maker<M, J>, bytes_max: usize) -> Self {
-        let shard = || Mutex::new(Shard { live: IndexMap::new(), hand: 0 });
-        Self { shards: (0..SHARDS).map(|_| shard()).collect(), hasher: RandomState::new(), bytes_max, make }
+        let hasher = RandomState::new();
+        let shard = || Mutex::new(Shard { live: IndexMap::with_hasher(hasher.clone()), hand: 0 });
+        Self { shards: (0..SHARDS).map(|_| shard()).collect(), hasher, bytes_max, make }
     }
 
     /// The live entity `key`, woken from the journal if need be.
@@ -143,22 +147,29 @@ impl<M: Model, J: Journal> Directory<M, J> {
 
     /// The live entity `key`, and whether it was not before.
     fn find_or_make(&self, key: &EntityKey) -> Result<(Arc<Live<M, J>>, bool), EntityError> {
-        let mut shard = self.shard(key).lock();
-        if let Some(live) = shard.live.get_mut(key) {
-            let has_ended = live.turns.has_ended();
-            if has_ended && Arc::strong_count(live) > 1 {
-                let why = "it panicked, and comes back when what it was asked before has ended".to_owned();
-                return Err(EntityError::Ended { entity: key.clone(), why });
+        let hash = self.hasher.hash_one(key);
+        let mut shard = self.shard_of(hash).lock();
+        let live = match shard.live.raw_entry_mut_v1().from_hash(hash, |listed| listed == key) {
+            RawEntryMut::Occupied(listed) => {
+                let live = listed.into_mut();
+                let has_ended = live.turns.has_ended();
+                if has_ended && Arc::strong_count(live) > 1 {
+                    let why = "it panicked, and comes back when what it was asked before has ended".to_owned();
+                    return Err(EntityError::Ended { entity: key.clone(), why });
+                }
+                let is_new = has_ended || live.loading.is_unread();
+                if is_new {
+                    *live = Arc::new(self.make.live(key));
+                }
+                live.used.store(true, Ordering::Relaxed);
+                return Ok((Arc::clone(live), is_new));
             }
-            let is_new = has_ended || live.loading.is_unread();
-            if is_new {
-                *live = Arc::new(self.make.live(key));
+            RawEntryMut::Vacant(unlisted) => {
+                let live = Arc::new(self.make.live(key));
+                unlisted.insert_hashed_nocheck(hash, key.clone(), Arc::clone(&live));
+                live
             }
-            live.used.store(true, Ordering::Relaxed);
-            return Ok((Arc::clone(live), is_new));
-        }
-        let live = Arc::new(self.make.live(key));
-        shard.live.insert(key.clone(), Arc::clone(&live));
+        };
         let put_away = if self.is_full() { shard.put_one_away(EVICTION_LOOKS_MAX) } else { None };
         drop(shard);
         drop(put_away);
@@ -220,9 +231,14 @@ impl<M: Model, J: Journal> Directory<M, J> {
     }
 
     fn shard(&self, key: &EntityKey) -> &Mutex<Shard<M, J>> {
-        #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
-        let number = self.hasher.hash_one(key) as usize % SHARDS;
-        &self.shards[number]
+        self.shard_of(self.hasher.hash_one(key))
+    }
+
+    /// The shard of the keys with this hash.
+    fn shard_of(&self, hash: u64) -> &Mutex<Shard<M, J>> {
+        // The tables of the shards go by the first and the last bits.
+        let number = hash >> 32 & (SHARDS as u64 - 1);
+        &self.shards[usize::try_from(number).expect("fewer than 64")]
     }
 }
 
