@@ -87,6 +87,8 @@ pub struct Rebel {
     spec: Arc<Spec>,
     /// In the order of their [ranks](rank).
     classes: Vec<Known>,
+    /// Whether any class has timers.
+    has_timers: bool,
     earlier: Option<Box<Earlier>>,
 }
 
@@ -119,7 +121,8 @@ impl Rebel {
     pub fn new(spec: Arc<Spec>) -> Self {
         let mut classes: Vec<Known> = spec.classes().map(Known::new).collect();
         classes.sort_by(|one, other| rank(one.class.name()).cmp(&rank(other.class.name())));
-        Self { classes, spec, earlier: None }
+        let has_timers = classes.iter().any(|known| known.class.is_timed());
+        Self { classes, has_timers, spec, earlier: None }
     }
 
     /// The classes of `spec`, to which the instances of `earlier` come as `migration` says.
@@ -754,7 +757,7 @@ impl Model for Rebel {
     }
 
     fn is_timed(&self, entity: &EntityKey) -> bool {
-        self.known(entity.class()).is_some_and(|known| known.class.is_timed())
+        self.has_timers && self.known(entity.class()).is_some_and(|known| known.class.is_timed())
     }
 
     fn may_set_timer(&self, entity: &EntityKey, event: &EventCall) -> bool {

@@ -506,8 +506,10 @@ impl<M: Model, J: Journal> Entity<M, J> {
 
     /// Tells the decision, and where its record stands if there is one. A commit is answered when it is acknowledged.
     pub(super) fn decide(&mut self, decide: Decide, record: Option<Seq>) -> Answer<()> {
-        // Nobody waits any more for a vote on it.
-        self.votes.remove(&(decide.tx, decide.attempt));
+        // Nobody waits any more for a vote on it; mostly nobody has.
+        if !self.votes.is_empty() {
+            self.votes.remove(&(decide.tx, decide.attempt));
+        }
         if let Some(seq) = record {
             self.durable.add(seq);
             self.of.told.footprint.set_has_records(true);
@@ -626,7 +628,9 @@ impl DurableRecords {
     }
 
     pub(super) fn add(&mut self, seq: Seq) {
-        if seq > self.complete {
+        if seq == self.complete.next() {
+            self.complete = seq;
+        } else if seq > self.complete {
             self.beyond.insert(seq);
         }
         while self.beyond.remove(&self.complete.next()) {
