@@ -518,8 +518,8 @@ mod tests {
         let answers =
             [("A", 1), ("B", LONG_BATCH), ("C", 1)].map(|(id, bytes)| commits.submit(&batch(id, bytes)).unwrap());
         let (mut first, mut groups) = (Position(1), Vec::new());
-        while groups.len() < 2 {
-            let Next::Group(mut group) = commits.next(None) else { panic!("two groups wait") };
+        let _closed = commits.begin_close();
+        while let Next::Group(mut group) = commits.next(None) {
             let (draft, previous) = group.parts();
             let addresses = draft.place(LogId(7), Address::new(1, 72), first, previous);
             let (count, segment_end) = (addresses.len(), 72 + draft.len() as u32);

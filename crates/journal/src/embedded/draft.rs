@@ -68,7 +68,7 @@ impl Draft {
         self.count += count;
     }
 
-    /// The length of the group, but for what fills it up.
+    /// The length of the group; until it is [placed](Self::place), without the zeros that fill it up.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
